@@ -161,7 +161,7 @@ Status write_plot(const std::vector<Rate>& rates, const std::string& path) {
 
 int run_bench(const Globals& globals, BenchOptions& options) {
   catch_interrupts();
-  ocm_interrupt_check([](void*) { return interrupted() ? 1 : 0; }, nullptr);
+  ocm_interrupt_check([](int, void*) { return interrupted() ? 1 : 0; }, nullptr);
   std::sort(options.sizes.begin(), options.sizes.end());
   Result<Report> report = bench(globals, options);
   if (!report.is_ok()) {

@@ -160,12 +160,14 @@ typedef struct ocm_session_options {
 #define OCM_SESSION_OPTIONS_INIT \
   { sizeof(ocm_session_options), NULL, NULL, 0, OCM_FABRIC_ANY, 0, 0 }
 
-/* For languages that handle signals between calls. A call that waits for the daemon's answer calls `check` with `context`,
- * on its own thread, about every 50 ms and when a signal arrives. If `check` does not return 0, the call ends with
- * DEADLINE, as if the daemon had not answered in time. `check` should not use the handles of that call. Set it before
- * other calls; it holds for the whole process. NULL, the default: none. Transfers do not call it: use ocm_op_wait with
- * short deadlines. */
-OCM_API void ocm_interrupt_check(int (*check)(void* context), void* context);
+/* For languages that handle signals between calls. A call that sleeps calls `check` with `context`, on its own thread,
+ * about every 50 ms. If `check` does not return 0, the call ends with DEADLINE, as if its deadline had passed, and no wait
+ * of that call goes on. `may_call` is 0 while the call holds locks: `check` must then only look whether a signal waits;
+ * else it may call anything here except on the handles of that call. A put, get, copy or atomic that ends so uses no
+ * buffer of the program any more. It may have been applied, or a part of it; some replicas may have it and others not,
+ * until they are written again. What was started with ocm_*_start goes on, unless it was waited for with OCM_WAIT_FREE.
+ * Set it before other calls; it holds for the whole process. NULL, the default: none. */
+OCM_API void ocm_interrupt_check(int (*check)(int may_call, void* context), void* context);
 
 /* Opens a session. `options` may be NULL. Its allocations end with it unless they were published.
  * Errors: NO_DAEMON, LIMIT, AUTH, DRAINING. Source: Oncilla (Cluster '13) IV, ocm_init. */

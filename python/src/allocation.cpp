@@ -70,11 +70,12 @@ void join(Allocation* self, const Session& session, const std::vector<nb::object
     throw;
   }
   ocm_allocation* joined = nullptr;
-  const int status = without_gil(
-      [&] { return ocm_allocation_join(handle->get(), pointers.data(), pointers.size(), &joined); });
-  if (status < 0) {
+  try {
+    check_interruptible(
+        [&] { return ocm_allocation_join(handle->get(), pointers.data(), pointers.size(), &joined); });
+  } catch (...) {
     give_back();
-    raise_status(status);
+    throw;
   }
   for (const auto& part : taken) part->ended();
   new (self) Allocation(session.state(), std::make_shared<AllocationHandle>(std::move(handle), joined));
@@ -117,7 +118,7 @@ void publish(const Allocation& self, const Text& text, uint32_t mode) {
 
 void fence_allocation(const Allocation& self) {
   const auto handle = self.handle();
-  check(without_gil([&] { return ocm_fence(handle->get()); }));
+  check_interruptible([&] { return ocm_fence(handle->get()); });
 }
 
 }  // namespace
@@ -126,7 +127,18 @@ AllocationHandle::AllocationHandle(std::shared_ptr<SessionHandle> session, ocm_a
     : session_(std::move(session)), allocation_(allocation), bytes_(ocm_allocation_bytes(allocation)) {}
 
 AllocationHandle::~AllocationHandle() {
-  if (allocation_ != nullptr) (void)ocm_allocation_free(allocation_);
+  if (allocation_ == nullptr) return;
+  const auto end = [this] {
+    session_->end_abandoned(allocation_);
+    Interruptible waits;
+    waits.end_waits_after_interrupt();
+    (void)ocm_allocation_free(allocation_);
+  };
+  // The last who had it may have the GIL, which the threads that it waits for may need.
+  if (PyGILState_Check() != 0)
+    without_gil(end);
+  else
+    end();
 }
 
 bool AllocationHandle::direct() {
@@ -136,8 +148,12 @@ bool AllocationHandle::direct() {
   if (ocm_allocation_query(allocation_, &info) < 0) return false;
   void* pointer = nullptr;
   // A piece of a slab is local; its pointer, once taken, would forbid to publish it.
-  const bool direct = info.slab || (info.layout == OCM_LAYOUT_SINGLE &&
-                                    ocm_allocation_pointer(allocation_, 0, bytes_, &pointer) == OCM_OK);
+  bool direct = info.slab;
+  if (!direct && info.layout == OCM_LAYOUT_SINGLE) {
+    const int status = ocm_allocation_pointer(allocation_, 0, bytes_, &pointer);
+    if (status == OCM_DEADLINE) return false;  // who asks next is told
+    direct = status == OCM_OK;
+  }
   reach_.store(direct ? Reach::kDirect : Reach::kFar, std::memory_order_relaxed);
   return direct;
 }

@@ -16,14 +16,15 @@ template <Atomic kAtomic>
 uint64_t atomic(const Allocation& self, uint64_t offset, uint64_t operand) {
   const auto handle = self.handle();
   uint64_t old = 0;
-  check(without_gil([&] { return kAtomic(handle->get(), offset, operand, &old); }));
+  check_interruptible([&] { return kAtomic(handle->get(), offset, operand, &old); });
   return old;
 }
 
 uint64_t compare_swap(const Allocation& self, uint64_t offset, uint64_t expected, uint64_t desired) {
   const auto handle = self.handle();
   uint64_t old = 0;
-  check(without_gil([&] { return ocm_atomic_compare_swap(handle->get(), offset, expected, desired, &old); }));
+  check_interruptible(
+      [&] { return ocm_atomic_compare_swap(handle->get(), offset, expected, desired, &old); });
   return old;
 }
 
@@ -31,9 +32,9 @@ void put_notify(const Allocation& self, nb::handle buffer, uint64_t offset, uint
                 uint64_t value) {
   const auto handle = self.handle();
   const Buffer source = Buffer::readable(buffer);
-  check(without_gil([&] {
+  check_interruptible([&] {
     return ocm_put_notify(handle->get(), offset, source.data(), source.bytes(), notify_offset, value);
-  }));
+  });
 }
 
 /// In slices, between which signals are seen.
@@ -43,6 +44,7 @@ uint64_t wait_at_least(const Allocation& self, uint64_t offset, uint64_t value,
   const auto handle = self.handle();
   const auto start = Clock::now();
   if (deadline_s && std::isnan(*deadline_s)) throw nb::value_error("deadline_s is no number");
+  Interruptible waits;
   for (;;) {
     double left_s = 1e9;
     if (deadline_s) left_s = *deadline_s - std::chrono::duration<double>(Clock::now() - start).count();
@@ -51,8 +53,9 @@ uint64_t wait_at_least(const Allocation& self, uint64_t offset, uint64_t value,
     const int status =
         without_gil([&] { return ocm_wait_at_least(handle->get(), offset, value, slice_ns, &seen); });
     if (status == OCM_OK) return seen;
-    if (status != OCM_DEADLINE || left_s <= 0) raise_status(status);
-    check_interrupts(cancel);
+    if (status != OCM_DEADLINE || left_s <= 0) waits.check(status);
+    waits.check_signals();
+    check_cancelled(cancel);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -53,9 +54,45 @@ auto without_gil(Call call) {
   return call();
 }
 
-/// Runs a call that may wait for the daemon, without the GIL; a signal's handler that raises ends it. Raises its exception, or
-/// that of what it returned.
-void check_interruptible(const std::function<int()>& call);
+/// For ocm_interrupt_check().
+int ask_python(int may_call, void* context);
+
+/// While one lives, a signal's handler that raises ends the waits of this thread's calls of the library. They nest: a handler
+/// may call, too. With the GIL, or without it where nothing is said.
+class Interruptible {
+ public:
+  Interruptible();
+  /// What a handler raised, and nobody heard of, is raised as soon as Python code runs.
+  ~Interruptible();
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+  /// Raises what a handler raises or has raised. With the GIL.
+  void check_signals();
+  /// Raises that, or the exception of `status`, what this thread's last call returned, if it is an error. With the
+  /// GIL.
+  void check(int status);
+  bool raised() const { return raised_.has_value(); }
+  /// Waits end as soon as they sleep, whatever signals come.
+  void end_waits() { ends_waits_ = true; }
+  /// The same if a handler ended another wait a moment ago: what the program has ends now, and should not make it wait for
+  /// the same node once more. The home hears of it all the same.
+  void end_waits_after_interrupt();
+
+ private:
+  friend int ask_python(int may_call, void* context);
+  Interruptible* const outer_;
+  std::optional<nb::python_error> raised_;
+  bool ends_waits_ = false;
+};
+
+/// Runs a call that may wait, without the GIL; a signal's handler that raises ends it. Raises its exception, or that of what
+/// it returned.
+template <class Call>
+void check_interruptible(Call call) {
+  Interruptible waits;
+  waits.check(without_gil(call));
+}
 /// Has Python asked whether a handler raises while such a call waits.
 void watch_interrupts();
 
@@ -69,15 +106,20 @@ class SessionHandle {
 
   ocm_session* get() const { return session_; }
 
+  /// Handles that an operation uses.
+  using Ends = std::vector<const ocm_allocation*>;
   /// Keeps an operation whose caller was interrupted, and its buffers, until it has ended. Any thread.
-  void abandon(ocm_op* op, std::shared_ptr<Buffers> buffers);
+  void abandon(ocm_op* op, std::shared_ptr<Buffers> buffers, const Ends& ends);
   /// Lets go of abandoned operations that have ended.
   void reap();
+  /// Ends those that use `end` (null: all) soon, done or not: nobody waits for them. Without the GIL.
+  void end_abandoned(const ocm_allocation* end);
 
  private:
   struct Abandoned {
     ocm_op* op;
     std::shared_ptr<Buffers> buffers;
+    Ends ends;
   };
   ocm_session* session_;
   std::mutex mutex_;  // guards abandoned_

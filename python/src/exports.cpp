@@ -21,6 +21,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
     ocm_allocation_info info = OCM_ALLOCATION_INFO_INIT;
     check(ocm_allocation_query(handle.get(), &info));
     void* pointer = nullptr;
+    Interruptible waits;
     const int status =
         without_gil([&] { return ocm_allocation_pointer(handle.get(), 0, handle.bytes(), &pointer); });
     if (status == OCM_UNSUPPORTED) {
@@ -29,7 +30,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
           "no pointer to all of it: " + why.text + "; use get(), get_into() or read_array(), which copy";
       raise_failure(why);
     }
-    check(status);
+    waits.check(status);
     const int read_only = info.access == OCM_ACCESS_READ_WRITE ? 0 : 1;
     if (PyBuffer_FillInfo(view, self, pointer, static_cast<Py_ssize_t>(handle.bytes()), read_only, flags) !=
         0) {

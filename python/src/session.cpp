@@ -2,6 +2,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "allocation.h"
@@ -82,21 +84,48 @@ void remove_name(const Session& self, const Text& text) {
 
 void fence_session(const Session& self) {
   const std::shared_ptr<SessionHandle> session = self.handle();
-  check(without_gil([&] { return ocm_session_fence(session->get()); }));
+  check_interruptible([&] { return ocm_session_fence(session->get()); });
 }
 
 }  // namespace
 
 SessionHandle::~SessionHandle() {
+  end_abandoned(nullptr);
+  Interruptible waits;
+  waits.end_waits_after_interrupt();
   (void)ocm_session_close(session_);  // ends every operation
   if (abandoned_.empty() || !Py_IsInitialized()) return;
   const GilTaken gil;
   abandoned_.clear();
 }
 
-void SessionHandle::abandon(ocm_op* op, std::shared_ptr<Buffers> buffers) {
+void SessionHandle::abandon(ocm_op* op, std::shared_ptr<Buffers> buffers, const Ends& ends) {
   std::lock_guard lock(mutex_);
-  abandoned_.push_back({op, std::move(buffers)});
+  abandoned_.push_back({op, std::move(buffers), ends});
+}
+
+void SessionHandle::end_abandoned(const ocm_allocation* end) {
+  std::vector<Abandoned> over;
+  {
+    std::lock_guard lock(mutex_);
+    const auto uses = [&](const Abandoned& one) {
+      return end == nullptr || std::find(one.ends.begin(), one.ends.end(), end) != one.ends.end();
+    };
+    const auto first = std::stable_partition(abandoned_.begin(), abandoned_.end(),
+                                             [&](const Abandoned& one) { return !uses(one); });
+    std::move(first, abandoned_.end(), std::back_inserter(over));
+    abandoned_.erase(first, abandoned_.end());
+  }
+  if (over.empty()) return;
+  Interruptible waits;
+  waits.end_waits();
+  for (const Abandoned& one : over) (void)ocm_op_wait(one.op, OCM_WAIT_REMOTE | OCM_WAIT_FREE, 0);
+  if (!Py_IsInitialized()) {
+    new std::vector<Abandoned>(std::move(over));  // the buffers are nobody's any more
+    return;
+  }
+  const GilTaken gil;
+  over.clear();
 }
 
 void SessionHandle::reap() {

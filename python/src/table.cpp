@@ -155,11 +155,10 @@ void store(const Session& self, const Text& name, nb::handle stream, int placeme
   options.progress = on_progress;
   options.context = load.get();
   ArrowArrayStream source = interruptible(take_stream(stream), load);
+  Interruptible waits;
   const int status = without_gil([&] { return kStore(session->get(), table, &source, &options); });
-  if (status == OCM_OK) return;
-  const Failure why = Failure::last(status);
   if (load->raised) std::rethrow_exception(load->raised);
-  raise_failure(why);
+  waits.check(status);
 }
 
 void drop(const Session& self, const Text& name) {
@@ -204,6 +203,8 @@ class Opened {
   ~Opened() {
     const uint64_t moved = bytes_moved();
     for (const auto& meter : meters_) meter->remove(this, moved);
+    Interruptible waits;
+    waits.end_waits_after_interrupt();
     (void)ocm_table_close(table_);
   }
   Opened(const Opened&) = delete;
@@ -318,7 +319,7 @@ nb::list chunks(const OpenTable& self, uint32_t column) {
   nb::list out;
   for (uint32_t group = 0; group < info.groups; ++group) {
     ocm_table_chunk chunk = OCM_TABLE_CHUNK_INIT;
-    check(ocm_table_chunk_query(opened->get(), group, column, &chunk));
+    check_interruptible([&] { return ocm_table_chunk_query(opened->get(), group, column, &chunk); });
     out.append(nb::make_tuple(chunk.first_row, chunk.rows, chunk.bytes, chunk.nulls,
                               bound(chunk.bounds, chunk.minimum), bound(chunk.bounds, chunk.maximum),
                               chunk.local, chunk.lost, chunk.node));
@@ -374,7 +375,9 @@ struct Scanned {
   static int get_schema(ArrowArrayStream* stream, ArrowSchema* out) {
     return noted(stream, of(stream)->get_schema(of(stream), out));
   }
+  /// A reader without Python may be in between, which tells of a signal's exception as an error of its own.
   static int get_next(ArrowArrayStream* stream, ArrowArray* out) {
+    const Interruptible waits;
     return noted(stream, of(stream)->get_next(of(stream), out));
   }
   static const char* get_last_error(ArrowArrayStream* stream) {
@@ -415,7 +418,7 @@ nb::object scan(const OpenTable& self, const std::optional<std::vector<uint32_t>
   options.released = [](void* context) { delete static_cast<std::shared_ptr<SessionHandle>*>(context); };
   options.context = held.get();
   auto scanned = std::make_unique<Scanned>();
-  check(without_gil([&] { return ocm_table_scan(opened->get(), &options, &scanned->inner); }));
+  check_interruptible([&] { return ocm_table_scan(opened->get(), &options, &scanned->inner); });
   held.release();
   scanned->opened = opened;
   auto stream = std::make_unique<ArrowArrayStream>(ArrowArrayStream{

@@ -31,12 +31,21 @@ int move_now(AllocationHandle& handle, bool put, uint64_t offset, std::byte* dat
   return put ? ocm_put(handle.get(), offset, data, bytes) : ocm_get(handle.get(), offset, data, bytes);
 }
 
+/// Asks the daemon where it is the first to ask.
+bool is_direct(AllocationHandle& handle) {
+  if (handle.known_direct()) return true;
+  Interruptible waits;
+  const bool direct = without_gil([&] { return handle.direct(); });
+  if (!direct) waits.check_signals();
+  return direct;
+}
+
 /// Bytes that are copied at once, in windows between which signals are seen.
 void move_direct(AllocationHandle& handle, bool put, uint64_t offset, std::byte* data, uint64_t bytes,
                  const Cancel* cancel) {
   for (uint64_t done = 0; done < bytes;) {
     const uint64_t window = std::min(bytes - done, kWindowBytes);
-    check(without_gil([&] { return move_now(handle, put, offset + done, data + done, window); }));
+    check_interruptible([&] { return move_now(handle, put, offset + done, data + done, window); });
     done += window;
     if (done < bytes) check_interrupts(cancel);
   }
@@ -46,6 +55,7 @@ void move_direct(AllocationHandle& handle, bool put, uint64_t offset, std::byte*
 Plan plan_move(const std::shared_ptr<AllocationHandle>& handle, bool put, uint64_t offset, Buffer buffer) {
   Plan plan;
   plan.session = handle->shared_session();
+  plan.ends = {handle->get()};
   plan.bytes = buffer.bytes();
   check_range(*handle, offset, plan.bytes);
   std::byte* data = buffer.data();
@@ -74,8 +84,7 @@ void move(const std::shared_ptr<AllocationHandle>& handle, bool put, uint64_t of
   std::byte* data = buffer.data();
   if (handle->known_direct() && bytes <= kKeepGilBytes)
     return check(move_now(*handle, put, offset, data, bytes));
-  if (without_gil([&] { return handle->direct(); }))
-    return move_direct(*handle, put, offset, data, bytes, cancel);
+  if (is_direct(*handle)) return move_direct(*handle, put, offset, data, bytes, cancel);
   (void)run_windows(plan_move(handle, put, offset, std::move(buffer)), cancel);
 }
 
@@ -154,6 +163,7 @@ Plan plan_vectored(const Allocation& self, bool put, nb::handle pieces) {
   const auto handle = self.handle();
   Plan plan;
   plan.session = handle->shared_session();
+  plan.ends = {handle->get()};
   std::vector<ocm_segment> segments;
   for (nb::handle piece : nb::iter(pieces)) {
     std::pair<uint64_t, nb::object> pair;
@@ -189,16 +199,22 @@ void move_strided(const Allocation& self, bool put, nb::handle object, uint64_t 
       (__builtin_mul_overflow(stride, rows - 1, &last) || __builtin_add_overflow(last, offset, &last)))
     raise_status(OCM_OUT_OF_RANGE, "the rows overflow 64 bits");
   const uint64_t rows_max = std::clamp<uint64_t>(kWindowBytes / row_bytes, 1, 65536);
-  for (uint64_t row = 0; row < rows; row += rows_max) {
+  Plan plan;
+  plan.session = handle->shared_session();
+  plan.ends = {handle->get()};
+  plan.bytes = buffer.bytes();
+  std::byte* const data = buffer.data();
+  plan.buffers->push_back(std::move(buffer));
+  plan.start_next = [=, row = uint64_t{0}](ocm_op** op) mutable {
     const uint64_t count = std::min(rows_max, rows - row);
-    std::byte* data = buffer.data() + row * row_bytes;
-    check(without_gil([&] {
-      const uint64_t at = offset + row * stride;
-      return put ? ocm_put_strided(handle->get(), at, stride, data, row_bytes, row_bytes, count)
-                 : ocm_get_strided(handle->get(), at, stride, data, row_bytes, row_bytes, count);
-    }));
-    check_interrupts(nullptr);
-  }
+    if (count == 0) return static_cast<int>(OCM_OK);
+    const uint64_t first = std::exchange(row, row + count);
+    const uint64_t at = offset + first * stride;
+    std::byte* const packed = data + first * row_bytes;
+    return put ? ocm_put_strided_start(handle->get(), at, stride, packed, row_bytes, row_bytes, count, op)
+               : ocm_get_strided_start(handle->get(), at, stride, packed, row_bytes, row_bytes, count, op);
+  };
+  (void)run_windows(std::move(plan), nullptr);
 }
 
 /// One end of a copy.
@@ -250,6 +266,9 @@ Plan plan_copy(nb::handle target, uint64_t target_offset, nb::handle source, uin
     raise_status(OCM_INVALID_ARGUMENT, "the ranges overlap");
   }
   plan.session = (to.handle != nullptr ? to : from).handle->shared_session();
+  for (const End& end : {to, from}) {
+    if (end.handle != nullptr) plan.ends.push_back(end.handle->get());
+  }
   plan.bytes = wanted;
   plan.start_next = [to, from, wanted, done = uint64_t{0}](ocm_op** op) mutable {
     if (done == wanted) return static_cast<int>(OCM_OK);
@@ -334,7 +353,7 @@ void register_transfer(nb::class_<Allocation>& allocation, nb::module_& module) 
           "_is_here",
           [](const Allocation& self) {
             const auto handle = self.handle();
-            return without_gil([&] { return handle->direct(); });
+            return is_direct(*handle);
           },
           "All of it is in one piece on this host.");
   module.def(

@@ -25,8 +25,16 @@ bool wait_slice(ocm_op* op, uint64_t slice_ns, int& status) {
 Windows::~Windows() {
   for (ocm_op* op : under_way_) {
     (void)ocm_op_signal(op, -1);
-    session_.abandon(op, buffers_);
+    session_.abandon(op, buffers_, ends_);
   }
+}
+
+void Windows::take_back() {
+  stop();
+  Interruptible waits;
+  waits.end_waits();
+  for (; !under_way_.empty(); under_way_.pop_front())
+    (void)ocm_op_wait(under_way_.front(), OCM_WAIT_REMOTE | OCM_WAIT_FREE, 0);
 }
 
 void Windows::note(int status) {
@@ -57,6 +65,10 @@ bool Windows::end_oldest(uint64_t slice_ns) {
 
 void check_interrupts(const Cancel* cancel) {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  check_cancelled(cancel);
+}
+
+void check_cancelled(const Cancel* cancel) {
   if (cancel != nullptr && cancel->cancelled()) {
     raise_status(OCM_CANCELLED, "the transfer was cancelled; what was under way has ended");
   }
@@ -64,6 +76,7 @@ void check_interrupts(const Cancel* cancel) {
 
 nb::object run_windows(Plan plan, const Cancel* cancel) {
   plan.session->reap();
+  Interruptible waits;
   Windows windows(plan);
   /// True when nothing is left.
   const auto advance = [&] {
@@ -72,17 +85,23 @@ nb::object run_windows(Plan plan, const Cancel* cancel) {
       return windows.empty() || (windows.end_oldest(kSliceNs) && windows.empty() && !windows.wants_start());
     });
   };
-  while (!advance()) {
-    if (PyErr_CheckSignals() != 0) {
-      nb::python_error interrupt;
-      windows.stop();
-      (void)(advance() || advance());
-      throw interrupt;
+  const auto check_signals = [&] {
+    try {
+      waits.check_signals();
+    } catch (const nb::python_error&) {
+      without_gil([&] { windows.take_back(); });
+      throw;
     }
+  };
+  while (!advance()) {
+    check_signals();
     if (cancel != nullptr && cancel->cancelled()) windows.stop();
   }
-  if (windows.failure().status != OCM_OK) raise_failure(windows.failure());
-  if (cancel != nullptr && cancel->cancelled()) check_interrupts(cancel);
+  if (windows.failure().status != OCM_OK) {
+    check_signals();
+    raise_failure(windows.failure());
+  }
+  check_cancelled(cancel);
   return plan.result.is_valid() ? plan.result : nb::cast(plan.bytes);
 }
 

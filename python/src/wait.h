@@ -3,9 +3,8 @@
 //
 // Invariants
 //   W1 At most two windows are under way, each of at most kWindowBytes.
-//   W2 A function here returns or raises only when its operations have ended, or when what is under way and
-//   its
-//      buffers were handed to the session to keep.
+//   W2 A function here returns or raises only when its operations have ended or were taken back. A Transfer that is not seen
+//      through hands what is under way, and its buffers, to the session to keep.
 #pragma once
 
 #include <atomic>
@@ -39,6 +38,7 @@ struct Plan {
   std::shared_ptr<SessionHandle> session;
   StartNext start_next;
   std::shared_ptr<Buffers> buffers = std::make_shared<Buffers>();  // what they read and write
+  SessionHandle::Ends ends;                                        // of them
   uint64_t bytes = 0;                                              // that it moves
   nb::object result;                                               // null: `bytes`
 };
@@ -50,7 +50,7 @@ nb::object run_windows(Plan plan, const Cancel* cancel);
 /// The windows under way, oldest first. Without the GIL.
 class Windows {
  public:
-  explicit Windows(const Plan& plan) : session_(*plan.session), buffers_(plan.buffers) {}
+  explicit Windows(const Plan& plan) : session_(*plan.session), buffers_(plan.buffers), ends_(plan.ends) {}
   /// What nobody waits for any more goes to the session, with its buffers.
   ~Windows();
   Windows(const Windows&) = delete;
@@ -62,6 +62,8 @@ class Windows {
   bool end_oldest(uint64_t slice_ns);
   /// Nothing is started any more.
   void stop() { more_ = false; }
+  /// Nor is anything under way any more: nothing touches the buffers.
+  void take_back();
   bool wants_start() const { return more_ && failure_.status == OCM_OK && under_way_.size() < 2; }
   bool empty() const { return under_way_.empty(); }
   const Failure& failure() const { return failure_; }
@@ -71,6 +73,7 @@ class Windows {
 
   SessionHandle& session_;
   std::shared_ptr<Buffers> buffers_;
+  SessionHandle::Ends ends_;
   std::deque<ocm_op*> under_way_;
   std::atomic<bool> more_{true};  // stop() comes from any thread
   Failure failure_;               // the first
@@ -125,7 +128,9 @@ class Transfer {
 
 void register_wait(nb::module_& module);
 
-/// Raises what a signal handler raised, or Cancelled.
+/// Raises Cancelled if it was.
+void check_cancelled(const Cancel* cancel);
+/// The same, or what a signal handler raised.
 void check_interrupts(const Cancel* cancel);
 
 }  // namespace ocm::python

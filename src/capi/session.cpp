@@ -11,6 +11,7 @@
 #include "client/cluster.h"
 #include "client/fork.h"
 #include "os/clock.h"
+#include "os/interrupt.h"
 
 namespace ocm::capi {
 
@@ -88,12 +89,13 @@ void reset_in_child() {
 }
 
 void end_session(client::Session* session) {
-  session->under_way().drain(nullptr);
+  const bool all_ended = session->under_way().drain(nullptr);
   ops.for_each([&](uint64_t handle, OpObject& object) {
     if (!object.operation.has_value() || object.operation->session() != session ||
         ops.retire(handle) == nullptr)
       return;
     session->under_way().leave(*object.operation);
+    if (!all_ended) object.operation->take_back();
     object.operation.reset();
     ops.release(Ops::index_of(handle));
   });
@@ -129,9 +131,9 @@ using namespace ocm::capi;  // NOLINT
 
 extern "C" {
 
-void ocm_interrupt_check(int (*check)(void* context), void* context) {
-  ocm::client::interrupt_context.store(context);
-  ocm::client::interrupt_check.store(check);
+void ocm_interrupt_check(int (*check)(int may_call, void* context), void* context) {
+  os::interrupt_context.store(context);
+  os::interrupt_check.store(check);
 }
 
 int ocm_session_open(const ocm_session_options* options, ocm_session** session) {

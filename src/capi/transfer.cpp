@@ -6,6 +6,7 @@
 #include "capi/objects.h"
 #include "capi/start.h"
 #include "client/big_copy.h"
+#include "os/interrupt.h"
 
 namespace ocm::capi {
 namespace {
@@ -29,9 +30,10 @@ struct Prepared {
   bool copies = false;
 };
 
-void order_and_count(const Prepared& prepared, bool put, client::Allocation* allocation) {
-  keep_order(*prepared.session, allocation, put);
+Status order_and_count(const Prepared& prepared, bool put, client::Allocation* allocation) {
+  OCM_TRY(keep_order(*prepared.session, allocation, put));
   put ? count_put(*prepared.session, prepared.bytes) : count_get(*prepared.session, prepared.bytes);
+  return {};
 }
 
 Status prepare(client::Allocation& allocation, bool put, uint64_t offset, const void* pointer, uint64_t bytes,
@@ -43,8 +45,7 @@ Status prepare(client::Allocation& allocation, bool put, uint64_t offset, const 
   out.session = allocation.session();
   out.runs = Runs::one(run);
   out.bytes = bytes;
-  order_and_count(out, put, &allocation);
-  return {};
+  return order_and_count(out, put, &allocation);
 }
 
 Status prepare_vectored(client::Allocation& allocation, bool put, const ocm_segment* segments, size_t count,
@@ -54,8 +55,7 @@ Status prepare_vectored(client::Allocation& allocation, bool put, const ocm_segm
   OCM_TRY(client::check_segments(allocation, put, list, count, &out.bytes));
   out.session = allocation.session();
   out.runs = Runs::vectored(&allocation, put, list, count, copy);
-  order_and_count(out, put, &allocation);
-  return {};
+  return order_and_count(out, put, &allocation);
 }
 
 Status prepare_strided(client::Allocation& allocation, bool put, uint64_t offset, uint64_t stride,
@@ -71,8 +71,7 @@ Status prepare_strided(client::Allocation& allocation, bool put, uint64_t offset
   }
   out.session = allocation.session();
   out.runs = Runs::rows(run, target_stride, source_stride, row_bytes == 0 ? 0 : rows);
-  order_and_count(out, put, &allocation);
-  return {};
+  return order_and_count(out, put, &allocation);
 }
 
 /// `number` is the status when the result is bad.
@@ -103,12 +102,12 @@ Status prepare_copy(const End& target, const End& source, uint64_t bytes, Prepar
   out.copies = target.allocation != nullptr && source.allocation != nullptr;
   if (out.copies) {
     // A copy does not go through one channel's order: what was started before must be complete.
-    out.session->under_way().drain(target.allocation);
-    out.session->under_way().drain(source.allocation);
+    for (const client::Allocation* end : {target.allocation, source.allocation}) {
+      if (!out.session->under_way().drain(end)) return os::interrupted();
+    }
   }
-  keep_order(*out.session, source.allocation, false);
-  order_and_count(out, target.allocation != nullptr, any);
-  return {};
+  OCM_TRY(keep_order(*out.session, source.allocation, false));
+  return order_and_count(out, target.allocation != nullptr, any);
 }
 
 int run(const Status& prepared_well, Prepared& prepared) {
@@ -152,6 +151,7 @@ int start_on(ocm_allocation* allocation, ocm_op** op, Prepare prepare_on) {
 /// The object is retired already. The first error that nobody saw is kept for the next fence.
 void end_operation(OpObject& object, uint64_t handle) {
   client::Operation& operation = *object.operation;
+  const os::Uninterrupted to_the_end;
   (void)operation.wait(false, os::Deadline::never());
   if (client::Session* session = operation.session()) {
     session->under_way().leave(operation);
@@ -331,7 +331,10 @@ int ocm_op_wait(ocm_op* op, uint32_t flags, uint64_t deadline_ns) {
     const os::Deadline deadline =
         deadline_ns != 0 ? os::Deadline::after_ns(deadline_ns) : os::Deadline::never();
     client::Operation& operation = *object->operation;
+    const uint32_t interrupts = os::interrupts_of_thread();
     Status status = operation.wait((flags & OCM_WAIT_LOCAL) != 0, deadline);
+    const bool is_interrupted = os::interrupts_of_thread() != interrupts;
+    if (is_interrupted && (flags & OCM_WAIT_FREE) != 0) operation.take_back();
     if (operation.done()) {
       status = operation.status();  // somebody else may have moved it since
       object->reported = true;
@@ -378,7 +381,7 @@ int ocm_fence(ocm_allocation* allocation) {
   return guarded([&] {
     client::Allocation* object = find(allocation);
     if (object == nullptr) return fail_handle(allocation);
-    object->session()->under_way().drain(object);
+    if (!object->session()->under_way().drain(object)) return fail(os::interrupted());
     return fence_result(object->deferred_error());
   });
 }
@@ -387,7 +390,7 @@ int ocm_session_fence(ocm_session* session) {
   return guarded([&] {
     SessionObject* object = sessions.find(bits(session));
     if (object == nullptr) return fail_handle(session);
-    object->session->under_way().drain(nullptr);
+    if (!object->session->under_way().drain(nullptr)) return fail(os::interrupted());
     return fence_result(object->deferred_error);
   });
 }

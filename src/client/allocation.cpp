@@ -6,6 +6,7 @@
 #include "client/session.h"
 #include "client/transfer.h"
 #include "control.pb.h"
+#include "os/interrupt.h"
 
 namespace ocm::client {
 namespace {
@@ -321,7 +322,7 @@ Status Allocation::move_to_own_extent() {
   if (pointer_taken_.load(std::memory_order_relaxed)) {
     return Status(Code::kUnsupported, "a pointer into this piece of a slab was taken: allocate it DEDICATED");
   }
-  session_->under_way().drain(this);
+  if (!session_->under_way().drain(this)) return os::interrupted();
   Allocation fresh;
   AllocationOptions options;
   options.flags = kDedicated | (checksum_ ? kChecksum : 0);

@@ -7,6 +7,7 @@
 #include "client/transfer.h"
 #include "fabric/served.h"
 #include "fabric/wait.h"
+#include "os/interrupt.h"
 
 namespace ocm::client {
 namespace {
@@ -45,7 +46,7 @@ Status start_atomic(Operation& operation, Allocation& allocation, fabric::OpCode
   OCM_TRY(check_word(allocation, offset, true));
   OCM_TRY(word_piece(allocation, offset).status());
   Session& session = *allocation.session();
-  keep_order(session, &allocation, true);
+  OCM_TRY(keep_order(session, &allocation, true));
   session.page().add(session.page().atomic_ops, 1);
   operation.start_word(session, End{&allocation, offset, nullptr}, nullptr, kWordBytes,
                        {opcode, operand, expected, old, 0});
@@ -57,7 +58,7 @@ Result<uint64_t> atomic(Allocation& allocation, fabric::OpCode opcode, uint64_t 
   uint64_t before = 0;
   Operation operation;
   OCM_TRY(start_atomic(operation, allocation, opcode, offset, operand, expected, &before));
-  OCM_TRY(operation.wait(false, os::Deadline::never()));
+  OCM_TRY(operation.run());
   return before;
 }
 
@@ -72,7 +73,7 @@ Status start_put_notify(Operation& operation, Allocation& allocation, uint64_t o
     return Status(Code::kUnsupported, "the bytes and the notified word are not in one extent");
   }
   Session& session = *allocation.session();
-  keep_order(session, &allocation, true);
+  OCM_TRY(keep_order(session, &allocation, true));
   count_put(session, bytes);
   if (bytes == 0) {
     operation.start_word(session, End{&allocation, notify_offset, nullptr}, nullptr, kWordBytes,
@@ -88,7 +89,7 @@ Status put_notify(Allocation& allocation, uint64_t offset, const std::byte* sour
                   uint64_t notify_offset, uint64_t value) {
   Operation operation;
   OCM_TRY(start_put_notify(operation, allocation, offset, source, bytes, notify_offset, value));
-  return operation.wait(false, os::Deadline::never());
+  return operation.run();
 }
 
 namespace {
@@ -98,6 +99,7 @@ Result<uint64_t> wait_here(Extent& extent, uint64_t offset, uint64_t value, os::
   OCM_TRY_ASSIGN(const std::byte* data, extent.open());
   const std::byte* const word = data + offset;
   fabric::Waiter waiter(kAtomicSpinNs);
+  os::Interrupts interrupts;
   uint64_t pause_us = 50;
   for (;;) {
     uint64_t seen = 0;
@@ -109,6 +111,7 @@ Result<uint64_t> wait_here(Extent& extent, uint64_t offset, uint64_t value, os::
     // Plain puts and atomics change the word without a wake-up: never sleep longer than the pause.
     const uint64_t left = deadline.left_ns();
     fabric::wait_for_notify(word, seen, os::Deadline::after_ns(std::min(left, pause_us * 1000)));
+    if (interrupts.came()) return os::interrupted();
   }
 }
 
@@ -116,6 +119,7 @@ Result<uint64_t> wait_here(Extent& extent, uint64_t offset, uint64_t value, os::
 Result<uint64_t> wait_by_gets(Allocation& allocation, uint64_t offset, uint64_t value,
                               os::Deadline deadline) {
   fabric::Waiter waiter(kAtomicSpinNs);
+  os::Interrupts interrupts;
   uint64_t pause_us = 50;
   for (;;) {
     uint64_t seen = 0;
@@ -127,6 +131,7 @@ Result<uint64_t> wait_by_gets(Allocation& allocation, uint64_t offset, uint64_t 
     pause_us = std::min<uint64_t>(pause_us * 2, 1000);
     const timespec pause{0, static_cast<long>(std::min(deadline.left_ns(), pause_us * 1000))};
     ::nanosleep(&pause, nullptr);
+    if (interrupts.came()) return os::interrupted();
   }
 }
 
@@ -135,7 +140,7 @@ Result<uint64_t> wait_by_gets(Allocation& allocation, uint64_t offset, uint64_t 
 Result<uint64_t> wait_at_least(Allocation& allocation, uint64_t offset, uint64_t value,
                                os::Deadline deadline) {
   OCM_TRY(check_word(allocation, offset, false));
-  keep_order(*allocation.session(), &allocation, false);
+  OCM_TRY(keep_order(*allocation.session(), &allocation, false));
   OCM_TRY_ASSIGN(const Piece piece, word_piece(allocation, offset));
   for (uint32_t i = 0;; ++i) {
     Extent& extent = allocation.extent(piece.extent);

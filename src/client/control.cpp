@@ -9,6 +9,7 @@
 
 #include "control.pb.h"
 #include "fabric/wait.h"
+#include "os/interrupt.h"
 
 namespace ocm::client {
 namespace {
@@ -65,6 +66,8 @@ bool ControlConnection::tell(wire::Envelope& request) {
 Status ControlConnection::send_all(const std::string& bytes, os::Deadline deadline, bool& begun) {
   constexpr size_t kKeptBytes = 64 * 1024;
   std::lock_guard lock(sending_);
+  const os::HoldsLocks held;
+  os::Interrupts interrupts;
   const size_t before = unsent_.size();
   unsent_ += bytes;  // the last that may need memory: half a message would be the end of the connection
   size_t sent = 0;
@@ -74,14 +77,14 @@ Status ControlConnection::send_all(const std::string& bytes, os::Deadline deadli
     if (n > 0) {
       sent += static_cast<size_t>(n);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (deadline.passed()) {
+      if (deadline.passed() || interrupts.came()) {
         begun = sent > before;
         if (!begun) unsent_.resize(before);
         unsent_.erase(0, sent);
         return Status(Code::kDeadline, "the daemon does not take requests in time");
       }
       pollfd p{socket_.get(), POLLOUT, 0};
-      ::poll(&p, 1, deadline.poll_ms(100));
+      ::poll(&p, 1, deadline.poll_ms(interrupts.sleep_ms(100)));
       if (failed()) break;
     } else if (errno != EINTR) {
       fail(Status(Code::kNoDaemon, "the daemon hung up"));
@@ -124,14 +127,14 @@ bool ControlConnection::test(Call& call) {
 Status ControlConnection::wait(Call& call, os::Deadline deadline) {
   fabric::Waiter waiter(kReplySpinNs);
   bool spinning = true;
-  const auto check = interrupt_check.load();
+  os::Interrupts interrupts;
   while (!call.done.load(std::memory_order_acquire)) {
     if (std::unique_lock reader(reading_, std::try_to_lock); reader.owns_lock()) {
       if (read_some()) continue;
       if (call.done.load(std::memory_order_acquire)) break;
       if (!spinning) {
         pollfd p{socket_.get(), POLLIN, 0};
-        ::poll(&p, 1, deadline.poll_ms(check == nullptr ? 1000 : kInterruptMs));
+        if (::poll(&p, 1, deadline.poll_ms(interrupts.sleep_ms(1000))) > 0) continue;
       }
     } else if (!spinning) {
       std::unique_lock lock(mutex_);
@@ -141,7 +144,7 @@ Status ControlConnection::wait(Call& call, os::Deadline deadline) {
       --sleepers_;
     }
     spinning = spinning && waiter.spins(os::now_ns());
-    const bool is_interrupted = !spinning && check != nullptr && check(interrupt_context.load()) != 0;
+    const bool is_interrupted = !spinning && interrupts.came();
     if (!call.done.load(std::memory_order_acquire) && (is_interrupted || deadline.passed())) {
       if (!give_up(call)) break;
       return Status(Code::kDeadline, is_interrupted ? "the wait for the daemon's answer was interrupted"

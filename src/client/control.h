@@ -44,15 +44,8 @@ struct Call {
   Reply reply;
 };
 
-/// Asked by who waits for the daemon, each kInterruptMs and when a signal came: not 0 ends the wait as its deadline would. Null:
-/// nobody is asked.
-inline std::atomic<int (*)(void* context)> interrupt_check{nullptr};
-inline std::atomic<void*> interrupt_context{nullptr};
-
 class ControlConnection {
  public:
-  static constexpr int kInterruptMs = 50;
-
   explicit ControlConnection(os::Fd socket);
   ~ControlConnection();
 
@@ -63,7 +56,7 @@ class ControlConnection {
   bool tell(wire::Envelope& request);
   /// Moves what has arrived; never blocks. True when the call is done.
   bool test(Call& call);
-  /// Waits for the reply. At the deadline the call is given up and kDeadline returned.
+  /// Waits for the reply. At the deadline, or interrupted, the call is given up and kDeadline returned.
   Status wait(Call& call, os::Deadline deadline);
 
   /// Ends a call that nobody waits for any more; its status becomes `why` unless the reply was faster.

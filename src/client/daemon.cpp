@@ -11,6 +11,7 @@
 #include "client/fork.h"
 #include "control.pb.h"
 #include "fabric/registry/registry.h"
+#include "os/interrupt.h"
 #include "os/signals.h"
 
 namespace ocm::client {
@@ -139,6 +140,7 @@ bool Daemon::is_stopped(int poll_ms) {
 }
 
 void Daemon::run_watcher() {
+  const os::Uninterrupted for_all;
   // A reply that its caller gave up may be the last one for long: it is read here.
   constexpr int kOtherReaderMs = 20;
   pollfd both[2] = {{control_->fd(), POLLRDHUP, 0}, {wake_.get(), POLLIN, 0}};

@@ -3,6 +3,7 @@
 #include "client/session.h"
 #include "control.pb.h"
 #include "fabric/registry/registry.h"
+#include "os/interrupt.h"
 
 namespace ocm::client {
 
@@ -38,6 +39,7 @@ Extent::~Extent() {
 Result<std::byte*> Extent::open() {
   if (const Code code = check_local(); code != Code::kOk) return code;
   if (std::byte* data = data_.load(std::memory_order_acquire)) return data;
+  const os::HoldsLocks held;  // perhaps an operation's
   wire::Envelope request;
   wire::OpenExtentRequest& open = *request.mutable_open_extent();
   open.set_address(descriptor_.id.address.bits());
@@ -61,8 +63,10 @@ Status Extent::adopt(os::Fd fd) {
 }
 
 Result<Attachment> Extent::attach(os::Deadline deadline) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (!os::lock_unless_interrupted(lock)) return os::interrupted();
   if (attachment_.channel != nullptr && attachment_.channel->is_usable()) return attachment_;
+  const os::HoldsLocks held;
   Result<Attachment> fresh = attach_by_route(deadline);
   while (wanted_ == Fabric::kAny &&
          (fresh.status().code() == Code::kUnsupported || fresh.status().code() == Code::kLimit)) {

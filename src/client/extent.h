@@ -51,8 +51,8 @@ class Extent {
   const fabric::shm::LocalExtent& local() const { return local_; }
 
   // ---- elsewhere
-  /// The attachment, made now if there is none or its channel is lost. Blocks to the deadline at most. Its
-  /// errors do not name the node.
+  /// The attachment, made now if there is none or its channel is lost. Blocks to the deadline at most, or
+  /// until it is interrupted. Its errors do not name the node.
   Result<Attachment> attach(os::Deadline deadline);
 
   /// The home refused the attachment: one that was frozen and answers again has forgotten it.
@@ -101,7 +101,7 @@ class Extent {
   const bool replica_;
   bool on_this_host_ = false;                 // for good
   std::atomic<Fabric> fabric_{Fabric::kAny};  // another one of other hosts after an attach that was refused
-  std::mutex mutex_;                          // guards mapping_, attachment_, route_
+  std::timed_mutex mutex_;                    // guards mapping_, attachment_, route_
   os::Mapping mapping_;
   std::atomic<std::byte*> data_{nullptr};
   fabric::shm::LocalExtent local_;

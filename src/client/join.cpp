@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "client/allocation.h"
 #include "client/session.h"
+#include "os/interrupt.h"
 
 namespace ocm::client {
 namespace {
@@ -68,7 +69,7 @@ Status Allocation::join(Session& session, std::span<Allocation* const> parts) {
   bool checksums = false;
   size_t extents = 0;
   for (Allocation* part : parts) {
-    session.under_way().drain(part);
+    if (!session.under_way().drain(part)) return os::interrupted();
     lease->sequence.add(part->bytes(), part->shape().extents);
     lease->parts.push_back(part->id());
     checksums = checksums || part->checksum();

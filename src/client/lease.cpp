@@ -6,6 +6,7 @@
 
 #include "client/session.h"
 #include "control.pb.h"
+#include "os/interrupt.h"
 #include "wire/convert.h"
 
 namespace ocm::client {
@@ -283,6 +284,7 @@ Status return_lease(Session& session, const ReturnedLease& lease) {
   request.mutable_free()->set_hold_id(lease.hold_id);
   request.mutable_free()->set_may_be_named(lease.may_be_named);
   const os::Deadline patience = os::Deadline::after_ns(session.call_deadline_ns());
+  os::Interrupts interrupts;
   Status status;
   // The receipt goes last: a daemon that starts anew has to know what is freed.
   for (bool later = false; !later;) {
@@ -293,7 +295,7 @@ Status return_lease(Session& session, const ReturnedLease& lease) {
     const bool unheard = status.code() == Code::kDeadline && !sent;
     if (status.code() == Code::kNoDaemon || !to.is_ok()) {
       later = session.free_later(lease.id, lease.hold_id);
-    } else if (unheard || (status.code() == Code::kQueueFull && patience.passed())) {
+    } else if (unheard || (status.code() == Code::kQueueFull && (patience.passed() || interrupts.came()))) {
       later = session.free_later(**to, request, lease.id, lease.hold_id);
     } else if (status.code() == Code::kQueueFull) {
       const timespec pause{0, 10'000'000};

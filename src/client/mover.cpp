@@ -8,6 +8,7 @@
 #include "client/polls.h"
 #include "client/underway.h"
 #include "os/clock.h"
+#include "os/interrupt.h"
 #include "os/signals.h"
 
 namespace ocm::client {
@@ -44,6 +45,7 @@ bool Mover::wake() {
 }
 
 void Mover::run() {
+  const os::Uninterrupted for_others;
   asleep_.store(false, std::memory_order_seq_cst);
   uint64_t busy_ns = os::now_ns();
   uint64_t moved = 0;

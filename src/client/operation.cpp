@@ -8,6 +8,7 @@
 #include "client/big_copy.h"
 #include "client/session.h"
 #include "control.pb.h"
+#include "os/interrupt.h"
 #include "wire/convert.h"
 
 namespace ocm::client {
@@ -19,6 +20,7 @@ constexpr uint64_t kDialAgainNs = 20'000'000;  // to a node that was silent a mo
 }  // namespace
 
 Operation::~Operation() {
+  const os::Uninterrupted to_the_end;
   if (state_.load(std::memory_order_acquire) != State::kIdle) (void)wait(false, os::Deadline::never());
 }
 
@@ -27,7 +29,7 @@ void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_h
   cutter_.take(std::move(runs));
   begin();
   if (!cutter_.exhausted()) {
-    take_thread();
+    thread_ = this_thread();
     legs_per_cut_ = replicated(target_) ? std::min(target_->shape().extents, kReplicasMax) : 1;
     const bool many = cutter_.count(bytes_hint) * legs_per_cut_ > Window::kFew;
     if (many && !legs_.grow()) fail(Code::kNoMemory);
@@ -307,8 +309,10 @@ void Operation::issue_to(Cut cut, bool again) {
       else if (!target_remote && replicated(cut.source.allocation) &&
                extent.failed_since(begun_ns_, os::now_ns()))
         patience_ns = std::max(kDialAgainNs, patience_ns / 16);
-      Result<Attachment> attachment = extent.attach(os::Deadline::after_ns(patience_ns));
+      const uint32_t interrupts = os::interrupts_of_thread();
+      Result<Attachment> attachment = attach(extent, patience_ns);
       if (!attachment.is_ok()) {
+        if (os::interrupts_of_thread() != interrupts) return fail(os::interrupted());
         if (put_to_replica && broke_at_once(cut, attachment.status(), asked_ns)) continue;
         if (fail_cut(cut, source_remote, attachment.status()) && source_remote) continue;
         return;
@@ -343,6 +347,12 @@ void Operation::issue_to(Cut cut, bool again) {
     }
     return;
   }
+}
+
+/// A signal ends what its thread started, and nothing of another one's.
+Result<Attachment> Operation::attach(Extent& extent, uint64_t patience_ns) const {
+  const os::Uninterrupted of_another(thread_ != this_thread());
+  return extent.attach(os::Deadline::after_ns(patience_ns));
 }
 
 Code Operation::apply_here(const Extent& extent, std::byte* data, uint64_t offset, const std::byte* source,

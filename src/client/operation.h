@@ -104,8 +104,13 @@ class Operation {
   bool has_sleeper() const { return has_sleeper_.load(std::memory_order_relaxed); }
   /// `eventfd` becomes readable when it is done. False: it is.
   bool signal_when_done(int eventfd);
-  /// Until done (or locally done); kDeadline if `deadline` passes first.
+  /// Until done (or locally done); kDeadline if `deadline` passes first, or interrupted. It goes on then.
   Status wait(bool local, os::Deadline deadline);
+  /// Until done, and its outcome; interrupted it is taken back. Of an operation that nothing comes after.
+  Status run();
+  /// It ends now, with kDeadline unless it was done: nothing touches the program's buffers any more, and what was posted may
+  /// still be applied whole or in part. Of replicas some may have it then and others not.
+  void take_back();
   /// The outcome; done() must be true.
   const Status& status() const { return status_; }
   /// Of the allocation, by this handle or another one that keeps an order with it.
@@ -170,6 +175,7 @@ class Operation {
   void take_word(fabric::Op& op);
   /// The bytes on this host, or null with `remote` set; errors are reported by fail_cut.
   Result<std::byte*> bytes_of(const End& end, const Binding* binding, uint32_t extent, bool& remote);
+  Result<Attachment> attach(Extent& extent, uint64_t patience_ns) const;
   void progress_channels();
   /// How long a leg's node may be silent.
   uint64_t patience_ns(const Leg& pending) const;
@@ -190,7 +196,8 @@ class Operation {
   void hold_busy();
   // Starting over: operation_resolve.cpp.
   void begin();
-  void take_thread();
+  /// A number of it alone.
+  static const void* this_thread();
   /// What the operation knows of the replicas of a part, by bit.
   struct Part {
     Allocation* allocation;

@@ -16,9 +16,9 @@
 
 namespace ocm::client {
 
-void Operation::take_thread() {
+const void* Operation::this_thread() {
   static thread_local char here = 0;
-  thread_ = &here;
+  return &here;
 }
 
 Operation::Part Operation::target_part() const {

@@ -7,6 +7,7 @@
 #include "client/operation.h"
 #include "client/session.h"
 #include "fabric/wait.h"
+#include "os/interrupt.h"
 
 namespace ocm::client {
 namespace {
@@ -67,6 +68,7 @@ Status Operation::wait(bool local, os::Deadline deadline) {
     std::atomic<uint32_t>& count;
   } waiting(waiters_);
   fabric::Waiter waiter(kSpinNs);
+  os::Interrupts interrupts;
   uint32_t tail_seen = UINT32_MAX;
   uint64_t moved_seen = 0;
   while (!deadline.passed()) {
@@ -79,14 +81,46 @@ Status Operation::wait(bool local, os::Deadline deadline) {
         waiter.moved(now);  // bytes are coming
       }
     }
-    if (!waiter.spins(now)) {
+    const bool sleeps = !waiter.spins(now);
+    if (sleeps) {
       Polls polls;
       sleeps_on(polls);
       polls.sleep(deadline.poll_ms(kSleepMsMax));
     }
     if (local ? locally_done() : step()) return done() ? status_ : Status();
+    if (sleeps && interrupts.came()) return os::interrupted();
   }
   return Status(Code::kDeadline, "the operation is still under way");
+}
+
+Status Operation::run() {
+  (void)wait(false, os::Deadline::never());
+  if (!done()) take_back();
+  return status_;
+}
+
+void Operation::take_back() {
+  std::lock_guard lock(mutex_);
+  if (done()) return;
+  const auto cancel = [this](Daemon& daemon, const std::shared_ptr<Call>& call) {
+    if (call != nullptr) daemon.control().cancel(*call, os::interrupted());
+  };
+  const std::shared_ptr<Daemon> daemon = session_->daemon_now();
+  while (!legs_.is_empty()) {
+    Leg& leg = legs_.first();
+    cancel(*daemon, leg.call);
+    if (leg.channel != nullptr) leg.channel->withdraw(leg.op);
+    OCM_DASSERT(leg.done());
+    (void)legs_.reap();
+    leg.channel.reset();
+    leg.call.reset();
+  }
+  for (auto& [replica, call] : confirmations_) cancel(*daemon, call);
+  for (Suspect& suspect : suspects_) {
+    if (suspect.call != nullptr) cancel(*suspect.daemon, suspect.call);
+  }
+  status_ = os::interrupted();
+  finish();
 }
 
 uint64_t Operation::sleeps_on(Polls& polls) {

@@ -6,6 +6,7 @@
 #include "fabric/registry/registry.h"
 #include "memory/registry/registry.h"
 #include "os/crypto.h"
+#include "os/interrupt.h"
 
 namespace ocm::client {
 namespace {
@@ -50,7 +51,8 @@ Route::Route(Session& session, fabric::Connector& connector, std::string node, F
       avoid_until_ns_(std::move(avoid_until_ns)) {}
 
 Result<std::shared_ptr<fabric::Channel>> Route::channel(os::Deadline deadline) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (!os::lock_unless_interrupted(lock)) return os::interrupted();
   if (channel_ != nullptr && channel_->is_usable()) return channel_;
   channel_.reset();
   fabric::Credentials who = session_.daemon_now()->who();

@@ -26,7 +26,8 @@ class Route {
   Route(Session& session, fabric::Connector& connector, std::string node, FabricAddress address,
         std::shared_ptr<Time> avoid_until_ns);
 
-  /// The healthy channel, connected now if there is none. Errors: kPeerLost, kAuth, kLimit, kUnsupported.
+  /// The healthy channel, connected now if there is none. Errors: kPeerLost, kAuth, kLimit, kUnsupported,
+  /// kDeadline (interrupted).
   Result<std::shared_ptr<fabric::Channel>> channel(os::Deadline deadline);
   const std::string& node() const { return node_; }
 
@@ -41,7 +42,7 @@ class Route {
   const FabricAddress address_;
   const uint64_t id_;  // at the home: a newer attempt of it ends the older one
   const std::shared_ptr<Time> avoid_until_ns_;
-  std::mutex mutex_;
+  std::timed_mutex mutex_;
   uint64_t attempt_ = 0;
   std::shared_ptr<fabric::Channel> channel_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "control.pb.h"
+#include "os/interrupt.h"
 
 namespace ocm::client {
 namespace {
@@ -58,13 +59,14 @@ Session::Session(SessionOptions options)
     : options_(std::move(options)), slab_source_(std::make_unique<SlabsFromDaemon>(*this)) {}
 
 Session::~Session() {
+  const os::Uninterrupted to_the_end;
   // A watcher may just have taken the session up: its new run has a watcher too.
   for (std::shared_ptr<Daemon> last; last != daemon_now();) {
     last = daemon_now();
     if (last == nullptr) break;
     for (const std::shared_ptr<Daemon>& run : runs_now()) run->stop_watching();
   }
-  under_way_.drain(nullptr);
+  (void)under_way_.drain(nullptr);
   slabs_.reset();
   routes_.reset();
 }
@@ -112,7 +114,9 @@ std::shared_ptr<Daemon> Session::daemon_now() const {
 Result<std::shared_ptr<Daemon>> Session::daemon() {
   std::shared_ptr<Daemon> now = daemon_now();
   if (!now->is_over()) return now;
-  std::lock_guard dialling(dial_mutex_);
+  std::unique_lock dialling(dial_mutex_, std::defer_lock);
+  if (!os::lock_unless_interrupted(dialling)) return os::interrupted();
+  const os::HoldsLocks held;
   if (std::shared_ptr<Daemon> newer = daemon_now(); newer != now) return newer;
   if (os::now_ns() - dial_failed_at_ns_ < kRedialNs && dial_failed_at_ns_ != 0) {
     return Status(Code::kNoDaemon, "the daemon is gone; the session reconnects when it is back");
@@ -298,6 +302,7 @@ Status Session::show_receipts(Daemon& to, const std::vector<Receipts::Shown>& sh
     for (const std::string& hold : one.freed) next.add_freed(hold);
     for (const std::string& hold : one.holds) next.add_holds(hold);
   }
+  os::Interrupts interrupts;
   for (;;) {
     Result<std::shared_ptr<Call>> call = to.control().start(request, deadline);
     const Status answered = call.is_ok() ? to.control().wait(**call, deadline) : call.status();
@@ -306,7 +311,7 @@ Status Session::show_receipts(Daemon& to, const std::vector<Receipts::Shown>& sh
     // has not answered may still be refused.
     const bool seen = answered.code() != Code::kQueueFull && answered.code() != Code::kDeadline;
     if (call.is_ok() && seen) return {};
-    if (deadline.passed()) {
+    if (deadline.passed() || interrupts.came()) {
       unshown_run_ = to.run();
       return {};
     }

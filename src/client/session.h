@@ -130,8 +130,8 @@ class Session {
   SessionOptions options_;
   std::string node_;
   uint64_t deadline_ns_ = 0;
-  mutable std::mutex mutex_;  // guards daemon_, runs_, receipts_
-  std::mutex dial_mutex_;     // one resume at a time; guards dial_failed_at_ns_
+  mutable std::mutex mutex_;     // guards daemon_, runs_, receipts_
+  std::timed_mutex dial_mutex_;  // one resume at a time; guards dial_failed_at_ns_
   uint64_t dial_failed_at_ns_ = 0;
   std::shared_ptr<Daemon> daemon_;
   std::vector<std::shared_ptr<Daemon>> runs_;  // the last runs spoken to: keeps their pages mapped

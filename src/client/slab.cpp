@@ -1,7 +1,11 @@
 #include "client/slab.h"
 
 #include <algorithm>
+#include <chrono>
 #include <set>
+#include <utility>
+
+#include "os/interrupt.h"
 
 namespace ocm::client {
 
@@ -26,7 +30,18 @@ Slabs::~Slabs() {
 Result<SlabPiece> Slabs::take(uint64_t bytes) {
   const uint32_t index = size_class(bytes);
   SizeClass& size = classes_[index];
-  std::lock_guard lock(size.mutex);
+  std::unique_lock lock(size.mutex);
+  OCM_TRY(make_room(size, index, lock));
+  OCM_DASSERT(lock.owns_lock() && !size.with_room.empty());
+  Slab* slab = size.with_room.back();
+  const uint32_t piece = slab->free.back();
+  slab->free.pop_back();
+  --size.free_pieces;
+  if (slab->free.empty()) unlist(size, slab);
+  return SlabPiece{slab, piece, piece * class_bytes(index)};
+}
+
+bool Slabs::has_room(SizeClass& size) {
   while (!size.with_room.empty() && !source_.usable(*size.with_room.back())) {
     Slab* slab = size.with_room.back();
     slab->retired = true;
@@ -36,23 +51,55 @@ Result<SlabPiece> Slabs::take(uint64_t bytes) {
       size.gone.emplace_back(slab);  // its node may only have been silent for a moment
     }
   }
-  if (size.with_room.empty()) {
-    const uint64_t slab_bytes = std::min<uint64_t>(source_.slab_bytes(), kPieceBytesMin << 16);
-    const uint64_t pieces = slab_bytes / class_bytes(index);
-    if (pieces == 0) return Status(Code::kUnsupported, "the daemon leases no slabs");
-    OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease, source_.lease(slab_bytes));
-    auto* fresh = new Slab(std::move(lease), index, static_cast<uint32_t>(pieces));
-    fresh->listed = true;
-    size.all.push_back(fresh);
-    size.with_room.push_back(fresh);
-    size.free_pieces += fresh->pieces;
+  return !size.with_room.empty();
+}
+
+Status Slabs::make_room(SizeClass& size, uint32_t index, std::unique_lock<std::mutex>& lock) {
+  const std::thread::id self = std::this_thread::get_id();
+  os::Interrupts interrupts;
+  while (!has_room(size)) {
+    const auto own = std::find(size.leasing.begin(), size.leasing.end(), self);
+    if (size.leasing.empty() || own != size.leasing.end()) return lease_slab(size, index, lock);  // L4
+    size.leased.wait_for(lock, std::chrono::milliseconds(os::Interrupts::kMs));
+    lock.unlock();
+    const bool is_interrupted = interrupts.came();
+    lock.lock();
+    if (is_interrupted) return os::interrupted();
   }
-  Slab* slab = size.with_room.back();
-  const uint32_t piece = slab->free.back();
-  slab->free.pop_back();
-  --size.free_pieces;
-  if (slab->free.empty()) unlist(size, slab);
-  return SlabPiece{slab, piece, piece * class_bytes(index)};
+  return {};
+}
+
+Status Slabs::lease_slab(SizeClass& size, uint32_t index, std::unique_lock<std::mutex>& lock) {
+  const uint64_t slab_bytes = std::min<uint64_t>(source_.slab_bytes(), kPieceBytesMin << 16);
+  const uint64_t pieces = slab_bytes / class_bytes(index);
+  if (pieces == 0) return Status(Code::kUnsupported, "the daemon leases no slabs");
+  size.leasing.push_back(std::this_thread::get_id());
+  Result<std::unique_ptr<Lease>> lease = Status(Code::kNoMemory);
+  {
+    struct Unlocked {
+      Unlocked(SizeClass& of, std::unique_lock<std::mutex>& l) : size(of), lock(l) { lock.unlock(); }
+      ~Unlocked() {
+        lock.lock();
+        const auto mine = std::find(size.leasing.begin(), size.leasing.end(), std::this_thread::get_id());
+        OCM_DASSERT(mine != size.leasing.end());
+        size.leasing.erase(mine);
+        size.leased.notify_all();
+      }
+      SizeClass& size;
+      std::unique_lock<std::mutex>& lock;
+    } const unlocked(size, lock);
+    lease = source_.lease(slab_bytes);
+  }
+  OCM_TRY(lease.status());
+  auto fresh = std::make_unique<Slab>(std::move(*lease), index, static_cast<uint32_t>(pieces));
+  size.all.reserve(size.all.size() + 1);
+  size.with_room.reserve(size.with_room.size() + 1);
+  fresh->listed = true;
+  size.all.push_back(fresh.get());
+  size.with_room.push_back(fresh.get());
+  size.free_pieces += fresh->pieces;
+  (void)fresh.release();
+  return {};
 }
 
 void Slabs::give(Slab* slab, uint32_t index) {

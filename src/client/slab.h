@@ -8,16 +8,19 @@
 //   L2 used + free.size() == pieces
 //   L3 an empty slab is given back unless the class' other slabs have less than half a slab of free pieces:
 //      a program that allocates and frees around the edge does not pay a call each time
-// Threads: any; one lock a class, held across the call that leases a slab, never across the one that
-// returns it. Cost: a lock and a pop.
+//   L4 one thread of a class leases a slab at a time, and others wait for that; but not a thread for itself, for a signal's
+//      handler may take a piece while the thread that it interrupts waits for its slab
+// Threads: any; one lock a class, never held across a call. Cost: a lock and a pop.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <bit>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "client/lease.h"
@@ -95,7 +98,14 @@ class Slabs {
     size_t slabs = 0;
     std::vector<Slab*> all;
     std::vector<std::unique_ptr<Slab>> gone;  // unusable and empty: go back with the next piece that is given
+    std::vector<std::thread::id> leasing;     // who asks for a slab now
+    std::condition_variable leased;           // one of them has ended
   };
+  /// Without what is not usable any more.
+  bool has_room(SizeClass& size);
+  /// Of these two the lock is held, and let go meanwhile. Errors: the source's, kDeadline (interrupted).
+  Status make_room(SizeClass& size, uint32_t index, std::unique_lock<std::mutex>& lock);
+  Status lease_slab(SizeClass& size, uint32_t index, std::unique_lock<std::mutex>& lock);
   void unlist(SizeClass& size, Slab* slab);
   static bool is_valid(const SizeClass& size);
 

@@ -2,6 +2,7 @@
 
 #include "client/allocation.h"
 #include "client/session.h"
+#include "os/interrupt.h"
 
 namespace ocm::client {
 namespace {
@@ -90,11 +91,11 @@ Status check_copy(const End& target, const End& source, uint64_t bytes) {
   return {};
 }
 
-void keep_order(Session& session, Allocation* allocation, bool put) {
-  if (allocation == nullptr) return;
+Status keep_order(Session& session, Allocation* allocation, bool put) {
+  if (allocation == nullptr) return {};
   const bool waits = allocation->busy().load(std::memory_order_acquire) != 0 ||
                      (put && allocation->gets().load(std::memory_order_acquire) != 0);
-  if (waits) session.under_way().drain(allocation);
+  return !waits || session.under_way().drain(allocation) ? Status() : os::interrupted();
 }
 
 void count_put(Session& session, uint64_t bytes) {
@@ -116,7 +117,7 @@ void start_transfer(Operation& operation, Session& session, Runs runs, bool copi
 Status transfer(Session& session, Runs runs, uint64_t bytes) {
   Operation operation;
   operation.start(session, std::move(runs), false, bytes);
-  return operation.wait(false, os::Deadline::never());
+  return operation.run();
 }
 
 }  // namespace ocm::client

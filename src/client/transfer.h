@@ -14,15 +14,15 @@ Status check_rows(const Run& first, uint64_t target_stride, uint64_t source_stri
 Status check_segments(const Allocation& allocation, bool put, const Segment* segments, size_t count,
                       uint64_t* bytes_total);
 
-/// Waits for operations that later ones on this allocation must not overtake.
-void keep_order(Session& session, Allocation* allocation, bool put);
+/// Waits for operations that later ones on this allocation must not overtake. Errors: kDeadline (interrupted).
+Status keep_order(Session& session, Allocation* allocation, bool put);
 /// Counts one operation on the session page.
 void count_put(Session& session, uint64_t bytes);
 void count_get(Session& session, uint64_t bytes);
 
 /// Starts a transfer whose ranges were checked; `copies`: both ends are allocations.
 void start_transfer(Operation& operation, Session& session, Runs runs, bool copies, uint64_t bytes);
-/// The same, until complete remotely.
+/// The same, until complete remotely, or interrupted (kDeadline).
 Status transfer(Session& session, Runs runs, uint64_t bytes);
 
 /// Between any two of {pointer, allocation}. Errors: kInvalidArgument (overlap in one allocation).

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "fabric/wait.h"
+#include "os/interrupt.h"
 
 namespace ocm::client {
 
@@ -114,9 +115,9 @@ bool UnderWay::has_turns() const {
   return false;
 }
 
-void UnderWay::drain_some(const Allocation* allocation, bool all_handles) {
+bool UnderWay::drain_some(const Allocation* allocation, bool all_handles) {
   if (step_some(allocation, all_handles, nullptr, UINT64_MAX))
-    return;                        // as nearly always, which is worth no look at the clock
+    return true;                   // as nearly always, which is worth no look at the clock
   constexpr int kSleepMsMax = 10;  // another thread may take what would have woken this one
   uint64_t until = 0;
   {
@@ -124,18 +125,22 @@ void UnderWay::drain_some(const Allocation* allocation, bool all_handles) {
     until = entered_;  // others may always have more under way
   }
   fabric::Waiter waiter;
+  os::Interrupts interrupts;
   for (;;) {
     Polls polls;
-    if (step_some(allocation, all_handles, &polls, until)) return;
-    if (!waiter.spins(os::now_ns())) polls.sleep(kSleepMsMax);
+    if (step_some(allocation, all_handles, &polls, until)) return true;
+    if (waiter.spins(os::now_ns())) continue;
+    polls.sleep(kSleepMsMax);
+    if (interrupts.came()) return false;
   }
 }
 
 void UnderWay::detach(const Allocation* allocation) {
-  drain_some(allocation, false);
+  const bool all_ended = drain_some(allocation, false);
   if (count_.load(std::memory_order_relaxed) == 0) return;
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   for (Operation* operation = first_; operation != nullptr; operation = operation->next_under_way) {
+    if (!all_ended && operation->uses(allocation)) with(*operation, lock, [&] { operation->take_back(); });
     operation->detach(allocation);
   }
 }

@@ -25,11 +25,12 @@ class UnderWay {
   bool step(const Allocation* allocation, Polls* polls = nullptr, uint64_t until = UINT64_MAX) {
     return step_some(allocation, true, polls, until);
   }
-  /// Until step() is true of what has entered by now. Ends by itself: operations without progress fail.
-  void drain(const Allocation* allocation) { drain_some(allocation, true); }
+  /// Until step() is true of what has entered by now. Ends by itself: operations without progress fail. False: interrupted.
+  [[nodiscard]] bool drain(const Allocation* allocation) { return drain_some(allocation, true); }
   /// What its thread started before it on its allocations is done. It stays so.
   bool is_first(const Operation& operation);
-  /// What uses this handle is done, and then nothing refers to it any more: it is about to end.
+  /// What uses this handle is done, or is taken back if that is interrupted, and then nothing refers to it any more: it is
+  /// about to end.
   void detach(const Allocation* allocation);
 
   // ---- the mover's
@@ -47,7 +48,7 @@ class UnderWay {
  private:
   /// `all_handles`: of the allocation; else of this handle alone.
   bool step_some(const Allocation* allocation, bool all_handles, Polls* polls, uint64_t until);
-  void drain_some(const Allocation* allocation, bool all_handles);
+  bool drain_some(const Allocation* allocation, bool all_handles);
   /// Some wait for others before them.
   bool has_turns() const;
   /// Lets go of `lock` while `operation`, which stays in the list, is moved.

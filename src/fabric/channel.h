@@ -42,7 +42,7 @@ class Channel {
   virtual ~Channel() = default;
 
   /// Opens an extent for `access`; the index is good on this channel only. The capability is the read-write
-  /// one, or, for kRead, os::read_capability() of it.
+  /// one, or, for kRead, os::read_capability() of it. Interrupted (os/interrupt.h) it ends with kDeadline.
   /// Errors: kPermission (wrong capability), kRevoked (generation is over), kNotFound, kPeerLost, kLimit.
   virtual Result<uint32_t> attach(const ExtentDescriptor& extent, Access access, os::Deadline deadline) = 0;
   /// Gives the index back; ops under way on it complete first.
@@ -50,6 +50,10 @@ class Channel {
 
   /// Starts `op`. Never blocks; every error is the op's. Small ops may wait for flush().
   virtual void post(Op& op) = 0;
+  /// Takes back `op`, which was posted, and its notify: both are done when it returns, with kCancelled unless they ended
+  /// before, and nothing touches their buffers any more. The home may apply a part of it, all or nothing, in its turn. A
+  /// fabric that cannot take back one op fails the channel.
+  virtual void withdraw(Op& op) = 0;
   /// Hands everything posted to the network as far as it takes it now.
   virtual void flush() = 0;
   /// Moves what can be moved without blocking. Ops without any progress for `stall_ns` before `now_ns`
@@ -81,7 +85,7 @@ class Connector {
  public:
   virtual ~Connector() = default;
   virtual Fabric fabric() const = 0;
-  /// Connects and authenticates. Errors: kPeerLost, kAuth, kLimit, kUnsupported.
+  /// Connects and authenticates; interrupted it ends with kDeadline. Errors: kPeerLost, kAuth, kLimit, kUnsupported.
   virtual Result<std::unique_ptr<Channel>> connect(const FabricAddress& address, const Credentials& who,
                                                    os::Deadline deadline) = 0;
 };

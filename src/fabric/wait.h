@@ -8,6 +8,7 @@
 
 #include "fabric/channel.h"
 #include "os/clock.h"
+#include "os/interrupt.h"
 
 namespace ocm::fabric {
 
@@ -47,7 +48,7 @@ class Waiter {
   uint64_t round_ = 0;
 };
 
-/// Makes progress on `channels` until `predicate()` or the deadline. True if the predicate holds.
+/// Makes progress on `channels` until `predicate()`, the deadline or an interrupt. True if the predicate holds.
 /// Null channels are skipped; none: it re-checks every millisecond at the latest.
 ///
 /// Threads: any number on the same channels; the predicate is called by this one only.
@@ -57,6 +58,7 @@ bool wait_until(std::span<Channel* const> channels, Predicate&& predicate, os::D
                 uint64_t stall_ns) {
   if (predicate()) return true;
   Waiter waiter;
+  os::Interrupts interrupts;
   uint64_t moved = 0;
   for (;;) {
     const uint64_t now_ns = os::now_ns();
@@ -70,7 +72,9 @@ bool wait_until(std::span<Channel* const> channels, Predicate&& predicate, os::D
     if (moved_now != moved) waiter.moved(now_ns);
     moved = moved_now;
     if (deadline.passed_at(now_ns)) return false;
-    if (!waiter.spins(now_ns)) detail::poll_channels(channels, deadline);
+    if (waiter.spins(now_ns)) continue;
+    detail::poll_channels(channels, deadline);
+    if (interrupts.came()) return false;
   }
 }
 

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <thread>
 
+#include "os/interrupt.h"
 #include "os/signals.h"
 
 namespace ocm::os {
@@ -128,12 +129,14 @@ Result<std::vector<Endpoint>> Lookup::result() const {
 Result<std::vector<Endpoint>> lookup(const std::string& host, const std::string& port, bool passive,
                                      Deadline deadline) {
   OCM_TRY_ASSIGN(const Lookup asked, Lookup::start(host, port, passive));
+  Interrupts interrupts;
   while (!asked.is_done()) {
     if (deadline.passed()) {
       return Status(Code::kDeadline, "cannot resolve " + host + ": the name server does not answer");
     }
     pollfd ended{asked.fd(), POLLIN, 0};
-    ::poll(&ended, 1, deadline.poll_ms(60'000));
+    ::poll(&ended, 1, deadline.poll_ms(interrupts.sleep_ms(60'000)));
+    if (!asked.is_done() && interrupts.came()) return interrupted();
   }
   return asked.result();
 }

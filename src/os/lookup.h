@@ -52,7 +52,7 @@ class Lookup {
   Fd ended_;
 };
 
-/// Waits for it. Errors: those above, kDeadline.
+/// Waits for it. Errors: those above, kDeadline (also when interrupted).
 Result<std::vector<Endpoint>> lookup(const std::string& host, const std::string& port, bool passive,
                                      Deadline deadline);
 

@@ -73,9 +73,7 @@ void Fetch::start(HeldDictionaries& known) {
 
 Status Fetch::wait() {
   if (op_ == nullptr) return started_;
-  const Status status = status_of(ocm_op_wait(op_, OCM_WAIT_REMOTE, 0));
-  (void)ocm_op_free(std::exchange(op_, nullptr));
-  return status;
+  return status_of(ocm_op_wait(std::exchange(op_, nullptr), OCM_WAIT_REMOTE | OCM_WAIT_FREE, 0));
 }
 
 Result<HeldGroup> Fetch::finish() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <deque>
@@ -9,6 +10,7 @@
 
 #include "capi/call.h"
 #include "capi/failure.h"
+#include "os/interrupt.h"
 #include "table/fork.h"
 
 namespace ocm::table {
@@ -20,11 +22,12 @@ constexpr uint64_t kWidenedBatchRows = 32'768;
 constexpr uint32_t kPrefetchGroups = 3;
 // The next home gets its request while the last one's bytes still come: it wakes up meanwhile.
 constexpr size_t kFetchesMax = 2;
+constexpr int kSleepMs = 60'000;
 
 /// Fetches row groups ahead of the reader.
 ///
 /// A thread runs only while there is room ahead: it ends when that is full and the reader starts the next
-/// one, so a reader that rests keeps no thread. A release stops it after the gets that are under way.
+/// one, so a reader that rests keeps no thread. A release, and the session's end, take back the gets that are under way.
 /// Invariants
 ///   F1 running_ => one thread is in run(), and nobody else touches dictionaries_.
 ///   F2 ready_.size() + fetches under way <= prefetch_groups; groups come in order.
@@ -54,7 +57,16 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
     }
     std::unique_lock lock(mutex_);
     start(lock);
-    some_.wait(lock, [&] { return !ready_.empty() || !running_; });
+    os::Interrupts interrupts;
+    const auto has_news = [&] { return !ready_.empty() || !running_; };
+    while (!has_news()) {
+      some_.wait_for(lock, std::chrono::milliseconds(interrupts.sleep_ms(kSleepMs)));
+      if (has_news() || interrupts.none()) continue;
+      lock.unlock();
+      const bool came = interrupts.came();
+      lock.lock();
+      if (came && !has_news()) return os::interrupted();
+    }
     if (ready_.empty()) return exhausted_ ? no_memory(next_ - 1) : closed();
     Result<HeldGroup> group = std::move(ready_.front());
     ready_.pop_front();
@@ -66,10 +78,13 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
 
   void stop() {
     std::lock_guard lock(mutex_);
-    stop_ = true;
+    stop_.store(true);
   }
 
  private:
+  /// Nobody wants what it fetches.
+  bool is_over() { return stop_.load() || table().state().threads.stopping(); }
+
   /// Keeps the session from ending.
   struct Entered {
     explicit Entered(Threads& threads) : all(threads), well(threads.enter()) {}
@@ -157,13 +172,12 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
   }
 
   void run() {
+    const os::InterruptedBy its_end(
+        [](int, void* self) { return static_cast<Ahead*>(self)->is_over() ? 1 : 0; }, this);
     Fetches fetches;
     std::unique_lock lock(mutex_);
     OCM_DASSERT(running_);  // F1
-    const auto wanted = [&] {
-      return !stop_ && room(fetches.count) && fetches.count < kFetchesMax &&
-             !table().state().threads.stopping();
-    };
+    const auto wanted = [&] { return !is_over() && room(fetches.count) && fetches.count < kFetchesMax; };
     while (true) {
       while (wanted()) {
         const size_t index = next_++;
@@ -193,7 +207,7 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
   size_t next_ = 0;   // group to fetch
   size_t taken_ = 0;  // groups that the reader has had
   bool running_ = false;
-  bool stop_ = false;
+  std::atomic<bool> stop_{false};
   bool failed_ = false;
   bool exhausted_ = false;  // memory, for want of which nothing more comes
 };

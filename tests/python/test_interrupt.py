@@ -60,25 +60,20 @@ def test_an_interrupt_ends_a_wait(pool):
         assert interrupted(lambda: box.wait_at_least(0, 1)) < PROMPT_S
 
 
-def test_an_abandoned_get_keeps_its_buffer_until_it_has_ended(standing):
-    pool, block, node = standing
+def test_an_interrupted_get_lets_go_of_its_buffer(standing):
+    _, block, node = standing
     target = np.zeros(8 << 20, "u1")
     block_bytes = target.nbytes
     gone = weakref.ref(target)
     assert interrupted(lambda: block.get_into(target)) < PROMPT_S  # noqa: F821  (deleted after it)
     del target
     gc.collect()
-    assert gone() is not None  # the network may still write there
+    assert gone() is None
     node.signal(signal.SIGCONT)
     assert block.get(0, block_bytes) == bytes(block_bytes)
-    end = time.monotonic() + 20
-    while gone() is not None and time.monotonic() < end:
-        block.get(0, 1)
-        gc.collect()
-    assert gone() is None
 
 
-def test_a_session_closes_with_abandoned_operations(make_cluster):
+def test_a_session_closes_after_an_interrupt(make_cluster):
     cluster = make_cluster(2, budget=64 << 20)
     pool = oncilla.connect(cluster["n1"].socket_path)
     block = pool.allocate(32 << 20, nodes="n2")
@@ -87,7 +82,7 @@ def test_a_session_closes_with_abandoned_operations(make_cluster):
     gone = weakref.ref(target)
     cluster["n2"].signal(signal.SIGSTOP)
     assert interrupted(lambda: block.get_into(target)) < PROMPT_S  # noqa: F821  (deleted after it)
-    pool.close()  # waits for them, to the failure deadline
+    pool.close()
     del target, block
     gc.collect()
     assert gone() is None

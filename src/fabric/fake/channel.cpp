@@ -18,6 +18,12 @@ void FakeChannel::post(Op& op) {
   const std::lock_guard lock(core_->mutex);
   core_->post(*link_, op);
 }
+void FakeChannel::withdraw(Op& op) {
+  const std::lock_guard lock(core_->mutex);
+  if (!op.done() || (op.notify != nullptr && !op.notify->done()))
+    core_->fail(*link_, Status(Code::kCancelled, "an operation was taken back"));
+  OCM_DASSERT(op.done());
+}
 void FakeChannel::progress(uint64_t, uint64_t stall_ns) {
   const std::lock_guard lock(core_->mutex);
   core_->progress(*link_, stall_ns);

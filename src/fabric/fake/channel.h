@@ -17,6 +17,8 @@ class FakeChannel final : public Channel {
   Result<uint32_t> attach(const ExtentDescriptor& extent, Access access, os::Deadline deadline) override;
   void detach(uint32_t index) override;
   void post(Op& op) override;
+  /// What is on its way finds nobody that waits for it.
+  void withdraw(Op& op) override;
   void flush() override {}
   /// `now_ns` is not looked at: the network has a time of its own.
   void progress(uint64_t now_ns, uint64_t stall_ns) override;

@@ -22,6 +22,8 @@ struct ControlOp : Op {
   bool owned_by_channel = false;  // nobody waits: delete it when done
 };
 
+struct Withdrawn : Op {};
+
 namespace {
 
 constexpr size_t kRxBytes = 32 * 1024;
@@ -49,6 +51,9 @@ constexpr uint64_t kWindowBytesPerUs = 25'000;
 // `local` of a ControlOp; no user's buffer is here.
 std::byte control_mark;
 bool is_control(const Op& op) { return op.local == &control_mark; }
+// The same of a Withdrawn.
+std::byte withdrawn_mark;
+bool is_withdrawn(const Op& op) { return op.local == &withdrawn_mark; }
 
 /// `share`: see FrameType::kError.
 Status not_attached(Code code, uint64_t share) {
@@ -126,11 +131,65 @@ void TcpChannel::post(Op& op) {
     if (notify != nullptr) notify->finish(health_.code());
     return;
   }
-  if (in_flight_.fetch_add(notify != nullptr ? 2 : 1, std::memory_order_relaxed) == 0) restart_stall_ = true;
+  if (has_only_withdrawn()) restart_stall_ = true;
+  in_flight_.fetch_add(notify != nullptr ? 2 : 1, std::memory_order_relaxed);
   enqueue(op);
   if (notify != nullptr) enqueue(*notify);
   pump();
   if (tx_.bytes() > kUnflushedBytesMax) transmit();
+}
+
+void TcpChannel::withdraw(Op& op) {
+  Op* const notify = op.notify;
+  const std::lock_guard lock(mutex_);
+  try {
+    auto own = std::make_unique<Withdrawn>();
+    auto own_notify = notify != nullptr ? std::make_unique<Withdrawn>() : nullptr;
+    const bool refers = op.opcode == OpCode::kPut && !op.done();
+    if (refers) tx_.keep_copy(op.local, op.bytes);
+    // The last first: what is chained to a put never waits without it.
+    if (notify != nullptr && !notify->done() && !take_waiting(*notify))
+      replace(*notify, *own_notify.release());
+    if (!op.done() && !take_waiting(op)) replace(op, *own.release());
+  } catch (const std::bad_alloc&) {
+    fail(Code::kNoMemory);
+  }
+  OCM_DASSERT(op.done() && (notify == nullptr || notify->done()));
+}
+
+/// True if it ended here: no frame of it is in flight. Else none of it waits any more.
+bool TcpChannel::take_waiting(Op& op) {
+  Op* before = nullptr;
+  for (Op* one = waiting_head_; one != &op; before = one, one = one->next) {
+    if (one == nullptr) return false;  // wholly framed
+  }
+  (before != nullptr ? before->next : waiting_head_) = op.next;
+  if (waiting_tail_ == &op) waiting_tail_ = before;
+  if (!flights_.empty() && flights_.back().op == &op) {  // H4
+    flights_.back().last = true;
+    return false;
+  }
+  if (op.code == Code::kOk) op.code = Code::kCancelled;
+  finish(&op);
+  return true;
+}
+
+void TcpChannel::replace(Op& op, Withdrawn& by) {
+  by.opcode = op.opcode;
+  by.local = &withdrawn_mark;
+  by.code = op.code;
+  by.chained = op.chained;
+  [[maybe_unused]] size_t frames = 0;
+  for (Flight& flight : flights_) {
+    if (flight.op != &op) continue;
+    if (&flight == &flights_.front() && incoming_.target != nullptr) incoming_.discard = true;
+    flight.op = &by;
+    flight.target = &withdrawn_mark;
+    ++frames;
+  }
+  OCM_DASSERT(frames > 0);
+  withdrawn_.fetch_add(1, std::memory_order_relaxed);
+  op.finish(op.code != Code::kOk ? op.code : Code::kCancelled);
 }
 
 void TcpChannel::flush() {
@@ -348,13 +407,13 @@ bool TcpChannel::parse() {
   for (;;) {
     if (incoming_.target != nullptr) {
       const size_t take = std::min<uint64_t>(incoming_.left, end_ - begin_);
-      if (take > 0) {
+      if (take > 0 && !incoming_.discard) {
         std::memcpy(incoming_.target, rx_.get() + begin_, take);
         if (flights_.front().checksum) incoming_.crc = crc32c(incoming_.crc, incoming_.target, take);
-        begin_ += take;
         incoming_.target += take;
-        incoming_.left -= take;
       }
+      begin_ += take;
+      incoming_.left -= take;
       if (incoming_.left > 0) return true;
       const bool intact = !flights_.front().checksum || incoming_.crc == incoming_.expected_crc;
       incoming_ = {};
@@ -385,7 +444,7 @@ bool TcpChannel::on_reply(const FrameHeader& header) {
     return true;
   }
   if (flight.checksum && !(header.flags & wire::kFlagPayloadCrc)) return false;
-  incoming_ = {flight.target, flight.bytes, false, 0, header.payload_crc};
+  incoming_ = {flight.target, flight.bytes, is_withdrawn(*flight.op), 0, header.payload_crc};
   ahead_bytes_ = flight.bytes >= kLongBytes ? kAheadOfLongGetBytes : kRxBytes;
   return true;
 }
@@ -426,6 +485,11 @@ void TcpChannel::finish(Op* op) {
       delete control;
       return;
     }
+  }
+  if (is_withdrawn(*op)) {
+    withdrawn_.fetch_sub(1, std::memory_order_relaxed);
+    delete static_cast<Withdrawn*>(op);
+    return;
   }
   op->finish(op->code);
 }
@@ -504,7 +568,13 @@ Status TcpChannel::health() const {
 
 bool TcpChannel::is_usable() {
   if (failed_.load(std::memory_order_acquire)) return false;
-  if (in_flight_.load(std::memory_order_relaxed) != 0) return true;  // progress() learns of it
+  if (in_flight_.load(std::memory_order_relaxed) != 0) {
+    if (withdrawn_.load(std::memory_order_relaxed) == 0) return true;  // progress() learns of it
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    // Nobody may have looked since they were taken back.
+    if (lock.owns_lock() && has_only_withdrawn() && !failed_.load(std::memory_order_relaxed)) (void)receive();
+    return !failed_.load(std::memory_order_acquire);
+  }
   const uint64_t now = os::coarse_ns();
   if (now - looked_ns_.load(std::memory_order_relaxed) < kLookAgainNs) return true;
   looked_ns_.store(now, std::memory_order_relaxed);
@@ -555,7 +625,8 @@ void TcpChannel::detach(uint32_t index) {
   op->owned_by_channel = true;
   const std::lock_guard lock(mutex_);
   if (failed_.load(std::memory_order_relaxed)) return;
-  if (in_flight_.fetch_add(1, std::memory_order_relaxed) == 0) restart_stall_ = true;
+  if (has_only_withdrawn()) restart_stall_ = true;
+  in_flight_.fetch_add(1, std::memory_order_relaxed);
   enqueue(*op.release());
   pump();
   transmit();

@@ -14,6 +14,8 @@
 //   H6 The frame of a put's notify is the next one after the put's last (kFlagChained).
 //   H7 A buffer of the user that cannot be read or written fails its own op (kInvalidArgument). The frames that were
 //      promised for it keep their lengths, and its notify becomes a fence.
+//   H8 A flight of an op that was taken back refers to a Withdrawn of the channel's own, which ends in its place: no
+//      waiting op is one.
 // Threads: any; mutex_ guards everything that is not atomic. progress() never waits for it.
 #pragma once
 
@@ -39,6 +41,8 @@ struct ChannelOptions {
 
 /// Requests without bytes of the user: attach and detach. Not an op of the public interface.
 struct ControlOp;
+/// What stands in the place of an op that was taken back, until the replies to its frames have come.
+struct Withdrawn;
 
 class TcpChannel final : public Channel {
  public:
@@ -49,6 +53,7 @@ class TcpChannel final : public Channel {
   Result<uint32_t> attach(const ExtentDescriptor& extent, Access access, os::Deadline deadline) override;
   void detach(uint32_t index) override;
   void post(Op& op) override;
+  void withdraw(Op& op) override;
   void flush() override;
   void progress(uint64_t now_ns, uint64_t stall_ns) override;
   uint64_t moved_total() const override { return moved_total_.load(std::memory_order_relaxed); }
@@ -73,7 +78,8 @@ class TcpChannel final : public Channel {
   struct Incoming {
     std::byte* target = nullptr;
     uint64_t left = 0;
-    bool discard = false;  // the user's buffer cannot be written: the rest is received into nowhere
+    bool discard =
+        false;  // the user's buffer cannot be written, or is not ours any more: the rest goes nowhere
     uint32_t crc = 0;
     uint32_t expected_crc = 0;
   };
@@ -94,6 +100,11 @@ class TcpChannel final : public Channel {
   void complete_front(Code code, uint64_t old_value);
   void finish(Op* op);
   void abandon_rest(Op* op);
+  bool has_only_withdrawn() const {
+    return in_flight_.load(std::memory_order_relaxed) == withdrawn_.load(std::memory_order_relaxed);
+  }
+  bool take_waiting(Op& op);
+  void replace(Op& op, Withdrawn& by);
   void fail(Status status);
 
   mutable std::mutex mutex_;
@@ -104,6 +115,7 @@ class TcpChannel final : public Channel {
   Status health_;
   std::atomic<bool> failed_{false};
   std::atomic<uint32_t> in_flight_{0};
+  std::atomic<uint32_t> withdrawn_{0};  // of in_flight_: Withdrawns; written under mutex_
   std::atomic<bool> wants_write_{false};
   std::atomic<bool> more_{false};
   std::atomic<uint64_t> moved_total_{0};  // written under mutex_

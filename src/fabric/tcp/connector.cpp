@@ -6,6 +6,7 @@
 
 #include "fabric/tcp/socket.h"
 #include "fabric/wait.h"
+#include "os/interrupt.h"
 
 namespace ocm::fabric::tcp {
 namespace {
@@ -95,13 +96,14 @@ class Talk {
     if (deadline_.passed()) return Status(Code::kDeadline, "no answer while connecting");
     if (stream_.is_encrypted()) events = POLLIN;
     pollfd p{stream_.fd(), events, 0};
-    ::poll(&p, 1, deadline_.poll_ms(stream_.is_encrypted() ? 1 : 100));
-    return {};
+    ::poll(&p, 1, deadline_.poll_ms(stream_.is_encrypted() ? 1 : interrupts_.sleep_ms(100)));
+    return interrupts_.came() ? os::interrupted() : Status();
   }
 
   Stream& stream_;
   os::Deadline deadline_;
   Waiter waiter_{kSpinNs};
+  os::Interrupts interrupts_;
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "os/address.h"
+#include "os/interrupt.h"
 #include "os/lookup.h"
 
 namespace ocm::fabric::tcp {
@@ -112,16 +113,19 @@ std::string with_host(std::string_view address, const std::string& host) {
 Result<os::Fd> connect_to(std::string_view address, os::Deadline deadline) {
   OCM_TRY_ASSIGN(const auto found, resolve(address, false, deadline));
   Status last(Code::kPeerLost, "no address for " + std::string(address));
+  os::Interrupts interrupts;
   for (const os::Endpoint& at : found) {
     os::Fd fd(::socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd.is_open()) return Status::from_errno(errno, "socket");
     int error = ::connect(fd.get(), at.get(), at.length) == 0 ? 0 : errno;
     while (error == EINPROGRESS) {
       pollfd p{fd.get(), POLLOUT, 0};
-      const int ready = ::poll(&p, 1, deadline.poll_ms(1000));
+      const int ready = ::poll(&p, 1, deadline.poll_ms(interrupts.sleep_ms(1000)));
       if (ready > 0) {
         socklen_t length = sizeof(error);
         ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+      } else if (interrupts.came()) {
+        return os::interrupted();
       } else if (deadline.passed()) {
         return Status(Code::kDeadline, "no answer from " + std::string(address));
       }

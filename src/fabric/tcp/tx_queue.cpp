@@ -1,9 +1,23 @@
 #include "fabric/tcp/tx_queue.h"
 
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 namespace ocm::fabric::tcp {
+namespace {
+
+/// memcpy() of what may be no memory: the user's pointer.
+void copy_readable(std::byte* to, const std::byte* from, size_t count) {
+  const iovec here{to, count}, there{const_cast<std::byte*>(from), count};
+  const ssize_t n = ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0);
+  if (n < 0 && errno != EFAULT) std::memcpy(to, from, count);  // the call is forbidden here
+}
+
+}  // namespace
 
 std::byte* TxQueue::append(size_t count) {
   if (arena_bytes_ + count > arena_capacity_) compact();
@@ -55,6 +69,26 @@ bool TxQueue::refers_to(const std::byte* data, size_t count) const {
                      [&](const Segment& s) {
                        return s.data != nullptr && s.data < data + count && data < s.data + s.bytes;
                      });
+}
+
+void TxQueue::keep_copy(const std::byte* data, size_t count) {
+  const auto lies_in = [&](const Segment& s) {
+    return s.data != nullptr && s.data >= data && s.data < data + count;
+  };
+  const auto begin = segments_.begin() + static_cast<ptrdiff_t>(head_);
+  size_t bytes = 0;
+  for (auto s = begin; s != segments_.end(); ++s) bytes += lies_in(*s) ? s->bytes : 0;
+  if (bytes == 0) return;
+  const std::shared_ptr<std::byte[]> copy(new std::byte[bytes]());
+  size_t at = 0;
+  for (auto s = begin; s != segments_.end(); ++s) {
+    if (!lies_in(*s)) continue;
+    copy_readable(copy.get() + at, s->data, s->bytes);
+    s->data = copy.get() + at;
+    s->keep = std::shared_ptr<const ServedExtent>(copy, nullptr);  // no extent: it holds the copy
+    at += s->bytes;
+  }
+  OCM_DASSERT(at == bytes && !refers_to(data, count));
 }
 
 uint64_t TxQueue::revoked_until() const {

@@ -30,6 +30,9 @@ class TxQueue {
   /// Queues [data, data + count) where it lies; `keep` lives until it is sent (null: T2 is the caller's).
   void append_reference(const std::byte* data, size_t count, std::shared_ptr<const ServedExtent> keep);
 
+  /// The bytes of [data, data + count) that wait here by reference lie in a copy from now on; zeros for what cannot be read.
+  void keep_copy(const std::byte* data, size_t count);
+
   /// True if bytes of [data, data + count) wait here by reference.
   bool refers_to(const std::byte* data, size_t count) const;
 

@@ -315,6 +315,13 @@ void UcxChannel::flush() {
   advance();
 }
 
+void UcxChannel::withdraw(Op& op) {
+  std::lock_guard lock(mutex_);
+  if (!op.done() || (op.notify != nullptr && !op.notify->done()))
+    lose(Status(Code::kPeerLost, "ucx: an operation was taken back, and the connection with it"));
+  OCM_DASSERT(op.done() && (op.notify == nullptr || op.notify->done()));
+}
+
 void UcxChannel::progress(uint64_t now_ns, uint64_t stall_ns) {
   std::lock_guard lock(mutex_);
   pump();

@@ -42,6 +42,7 @@ class UcxChannel final : public Channel {
   Result<uint32_t> attach(const ExtentDescriptor& extent, Access access, os::Deadline deadline) override;
   void detach(uint32_t index) override;
   void post(Op& op) override;
+  void withdraw(Op& op) override;
   void flush() override;
   void progress(uint64_t now_ns, uint64_t stall_ns) override;
   uint64_t moved_total() const override { return moved_total_.load(std::memory_order_relaxed); }

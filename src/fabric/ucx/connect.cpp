@@ -80,6 +80,7 @@ void UcxChannel::on_message(const Message& message) {
 template <class Done>
 bool UcxChannel::wait_until(std::unique_lock<std::mutex>& lock, os::Deadline deadline, Done done) {
   Waiter waiter(kSpinNs);
+  os::Interrupts interrupts;
   for (;;) {
     pump();
     advance();
@@ -94,6 +95,10 @@ bool UcxChannel::wait_until(std::unique_lock<std::mutex>& lock, os::Deadline dea
     pollfd on{worker_->event_fd(), POLLIN, 0};
     lock.unlock();
     ::poll(&on, 1, deadline.poll_ms(kSleepMsMax));
+    if (interrupts.came()) {
+      lock.lock();
+      return false;
+    }
     lock.lock();
     waiter.moved(os::now_ns());
   }
