@@ -36,14 +36,15 @@ clang_tidy() {
 # The product, then the tests: several runs, because modules of the same name (conftest) cannot be in one. In a test an
 # unexpected None is a failure as any other, so it need not be excluded first.
 types() {
-  local failed=0 folder
-  build/venv/bin/mypy --cache-dir=build/mypy || failed=1
+  local failed=0 folder run runs=()
+  build/venv/bin/mypy --cache-dir=build/mypy/product & runs+=($!)
   for folder in cluster python demo; do
     local also=()
     if [ "$folder" = cluster ]; then also=(tests/apps tests/fuzz tests/unit); fi
     MYPYPATH=tests/$folder build/venv/bin/mypy --cache-dir="build/mypy/$folder" --no-strict-optional \
-      "tests/$folder" "${also[@]}" || failed=1
+      "tests/$folder" "${also[@]}" & runs+=($!)
   done
+  for run in "${runs[@]}"; do wait "$run" || failed=1; done
   return "$failed"
 }
 
