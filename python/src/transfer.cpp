@@ -199,6 +199,18 @@ void move_strided(const Allocation& self, bool put, nb::handle object, uint64_t 
       (__builtin_mul_overflow(stride, rows - 1, &last) || __builtin_add_overflow(last, offset, &last)))
     raise_status(OCM_OUT_OF_RANGE, "the rows overflow 64 bits");
   const uint64_t rows_max = std::clamp<uint64_t>(kWindowBytes / row_bytes, 1, 65536);
+  if (is_direct(*handle)) {
+    for (uint64_t row = 0; row < rows; row += rows_max) {
+      const uint64_t count = std::min(rows_max, rows - row), at = offset + row * stride;
+      std::byte* const packed = buffer.data() + row * row_bytes;
+      check_interruptible([&] {
+        return put ? ocm_put_strided(handle->get(), at, stride, packed, row_bytes, row_bytes, count)
+                   : ocm_get_strided(handle->get(), at, stride, packed, row_bytes, row_bytes, count);
+      });
+      if (row + count < rows) check_interrupts(nullptr);
+    }
+    return;
+  }
   Plan plan;
   plan.session = handle->shared_session();
   plan.ends = {handle->get()};
