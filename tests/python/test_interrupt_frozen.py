@@ -130,7 +130,7 @@ def test_a_handler_may_raise_what_it_likes_and_call(nodes, pool):
         pass
     block, here = pool.allocate(8 * MIB, nodes="n2"), pool.allocate(4096, local=True)
     block[:8] = bytes(8)
-    seen = []
+    seen: list[object] = []
 
     def handler(*_):
         here.put_from(b"from the handler")
@@ -161,7 +161,7 @@ def test_another_threads_calls_go_on(nodes, pool):
     block = pool.allocate(MIB, nodes="n2")
     block[:8] = bytes(8)
     nodes["n2"].signal(signal.SIGSTOP)
-    out = []
+    out: list[int] = []
     other = threading.Thread(target=lambda: out.extend(block.fetch_add(0, 1) for _ in range(3)))
     other.start()
     time.sleep(0.2)

@@ -3,9 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
 #include <random>
 #include <set>
 #include <thread>
+#include <vector>
+
+#include "os/interrupt.h"
 
 namespace ocm::client {
 namespace {
@@ -14,6 +19,7 @@ class FakeSource final : public SlabSource {
  public:
   uint64_t slab_bytes() override { return bytes; }
   Result<std::unique_ptr<Lease>> lease(uint64_t) override {
+    if (meanwhile) meanwhile();
     if (failing) return Status(Code::kPoolFull);
     ++leased;
     return std::make_unique<Lease>();
@@ -24,8 +30,57 @@ class FakeSource final : public SlabSource {
   uint64_t bytes = uint64_t{1} << 20;
   bool failing = false;
   bool healthy = true;
+  std::function<void()> meanwhile;  // runs while a slab is leased
   std::atomic<int> leased{0}, returned{0};
 };
+
+TEST(Slabs, AHandlerThatRunsWhileASlabIsLeasedTakesAndGives) {
+  FakeSource source;
+  Slabs slabs(source);
+  const SlabPiece first = slabs.take(64).value();
+  std::vector<SlabPiece> pieces;
+  while (source.leased < 2) pieces.push_back(slabs.take(20000).value());  // another class
+  source.meanwhile = [&] {
+    source.meanwhile = nullptr;
+    slabs.give(first.slab, first.index);
+    pieces.push_back(slabs.take(64).value());
+    pieces.push_back(slabs.take(20000).value());  // the class whose slab this thread waits for
+  };
+  for (const int before = source.leased; source.leased == before;)
+    pieces.push_back(slabs.take(20000).value());
+  EXPECT_TRUE(slabs.is_valid());
+  for (const SlabPiece& piece : pieces) slabs.give(piece.slab, piece.index);
+  EXPECT_TRUE(slabs.is_valid());
+}
+
+TEST(Slabs, WhoWaitsForAnothersSlabIsInterrupted) {
+  FakeSource source;
+  Slabs slabs(source);
+  std::atomic<bool> waits{false}, goes_on{false};
+  source.meanwhile = [&] {
+    waits = true;
+    while (!goes_on) std::this_thread::yield();
+  };
+  std::thread other([&] { EXPECT_TRUE(slabs.take(64).is_ok()); });
+  while (!waits) std::this_thread::yield();
+  {
+    std::atomic<int> asked{0};
+    const os::InterruptedBy ends(
+        [](int may_call, void* context) {
+          EXPECT_EQ(may_call, 1) << "no lock is held";
+          return ++*static_cast<std::atomic<int>*>(context) >= 2 ? 1 : 0;
+        },
+        &asked);
+    EXPECT_EQ(slabs.take(64).status().code(), Code::kDeadline);
+    EXPECT_EQ(asked, 2);
+  }
+  std::thread patient([&] { EXPECT_TRUE(slabs.take(64).is_ok()); });
+  goes_on = true;
+  other.join();
+  patient.join();
+  EXPECT_EQ(source.leased, 1) << "they share it";
+  EXPECT_TRUE(slabs.is_valid());
+}
 
 TEST(SizeClass, IsTheSmallestThatFits) {
   for (uint64_t bytes = 1; bytes <= kPieceBytesMax; ++bytes) {
