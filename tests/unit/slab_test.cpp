@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "os/interrupt.h"
@@ -19,7 +20,7 @@ class FakeSource final : public SlabSource {
  public:
   uint64_t slab_bytes() override { return bytes; }
   Result<std::unique_ptr<Lease>> lease(uint64_t) override {
-    if (meanwhile) meanwhile();
+    if (meanwhile) std::exchange(meanwhile, nullptr)();
     if (failing) return Status(Code::kPoolFull);
     ++leased;
     return std::make_unique<Lease>();
@@ -30,7 +31,7 @@ class FakeSource final : public SlabSource {
   uint64_t bytes = uint64_t{1} << 20;
   bool failing = false;
   bool healthy = true;
-  std::function<void()> meanwhile;  // runs while a slab is leased
+  std::function<void()> meanwhile;  // runs once, while a slab is leased
   std::atomic<int> leased{0}, returned{0};
 };
 
@@ -41,7 +42,6 @@ TEST(Slabs, AHandlerThatRunsWhileASlabIsLeasedTakesAndGives) {
   std::vector<SlabPiece> pieces;
   while (source.leased < 2) pieces.push_back(slabs.take(20000).value());  // another class
   source.meanwhile = [&] {
-    source.meanwhile = nullptr;
     slabs.give(first.slab, first.index);
     pieces.push_back(slabs.take(64).value());
     pieces.push_back(slabs.take(20000).value());  // the class whose slab this thread waits for
