@@ -70,6 +70,7 @@ class Ahead : public std::enable_shared_from_this<Ahead> {
     if (ready_.empty()) return exhausted_ ? no_memory(next_ - 1) : closed();
     Result<HeldGroup> group = std::move(ready_.front());
     ready_.pop_front();
+    if (!group.is_ok() && is_over()) return closed();  // which took it back
     ++taken_;
     start(lock);
     return group;
