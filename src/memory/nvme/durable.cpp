@@ -179,12 +179,10 @@ Status DurablePool::unnamed(const ExtentId& id) {
 
 void DurablePool::promise(std::function<void(Status)> done) {
   OCM_DASSERT(done != nullptr);
-  {
-    std::lock_guard lock(mutex_);
-    OCM_DASSERT(!ending_);
-    want_promise_.push_back(std::move(done));
-  }
-  changed_.notify_one();
+  std::lock_guard lock(mutex_);
+  OCM_DASSERT(!ending_);
+  want_promise_.push_back(std::move(done));
+  changed_.notify_one();  // with the lock: who hears of the promise may end the pool
 }
 
 DurablePool::State DurablePool::state() const {
