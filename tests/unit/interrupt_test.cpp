@@ -89,6 +89,7 @@ struct Interrupt : testing::Test {
 
   std::atomic<uint64_t> from_ns{UINT64_MAX};
   std::atomic<int> asked{0}, asked_with_locks{0};
+  std::atomic<bool> has_room{true};  // at the daemon, which is asked until it ends
   ScriptedDaemon daemon;
   ScriptedDaemon::Memory memory = daemon.make_memory();
   os::Fd listener;
@@ -166,8 +167,8 @@ TEST_F(Interrupt, EndsNoWaitOfWhoMustNotBe) {
 }
 
 TEST_F(Interrupt, EndsACallWhileTheSessionIsTakenUpAgain) {
-  std::atomic<bool> has_room{false};
-  daemon.on_restore = [&](int, const wire::SessionRestore&, wire::Envelope& reply) {
+  has_room = false;
+  daemon.on_restore = [this](int, const wire::SessionRestore&, wire::Envelope& reply) {
     if (!has_room) reply.set_code(static_cast<int32_t>(Code::kQueueFull));
   };
   open(single(daemon.place(1, memory)));
