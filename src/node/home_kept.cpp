@@ -24,6 +24,11 @@
 #include "node/home.h"
 
 namespace ocm::node {
+namespace {
+
+constexpr size_t kFormerKept = 4;  // who slept through more runs of the home asks in vain
+
+}  // namespace
 
 Status Home::keep(const AllocationId& allocation) {
   const auto record = published_.find(allocation);
@@ -41,11 +46,18 @@ Status Home::keep(const AllocationId& allocation) {
     control::GivenReplica give;
     give.replica = give.part.was = id;
     give.part.former = formerly(id);
+    if (give.part.former.size() > kFormerKept)
+      give.part.former.erase(give.part.former.begin(), give.part.former.end() - kFormerKept);
     give.part.epoch = epoch_of(id);
     give.part.allocation = lease == nullptr ? allocation : lease->allocation;
     give.attempt = lease == nullptr ? 0 : lease->attempt;
     if (id == durable.front().first) {
       give.published = record->second;
+      // What a start tells anew: a record is never longer than when it was published, but for what a pool has room for.
+      for (auto& place : give.published->extents) {
+        if (place.node == core_.name) place.addresses.clear();
+      }
+      std::erase_if(give.published->homes, [this](const auto& home) { return home.node == core_.name; });
     } else {
       give.published.emplace();
       give.published->id = allocation;  // the rest is with the first
@@ -53,7 +65,9 @@ Status Home::keep(const AllocationId& allocation) {
     ++kept_changes_;
     const Status status = lasting->keep(control::to_bytes(give));
     if (!status.is_ok()) {
-      for (const auto& one : durable) (void)forget(one.first);
+      if (!starting_) {  // else the pool still has it as it was
+        for (const auto& one : durable) (void)forget(one.first);
+      }
       return Status(status.code(),
                     "keeping it beyond the run of node " + core_.name + ": " + std::string(status.message()))
           .with_node(core_.name);
@@ -98,6 +112,7 @@ control::Task<Status> Home::kept() {
 }
 
 Status Home::revive() {
+  starting_ = true;
   std::map<AllocationId, control::Allocation> records;
   for (const Kind kind : table_->kinds()) {
     if (!table_->lasts(kind)) continue;
@@ -114,7 +129,6 @@ Status Home::revive() {
   for (const auto& [id, record] : records) {
     add_published(record);
     OCM_TRY(keep(id));
-    log::info("allocation_revived", {{"name", record.name}, {"bytes", record.bytes_total}});
   }
   for (const Kind kind : table_->kinds()) {
     if (records.empty() || !table_->lasts(kind)) continue;
@@ -122,6 +136,8 @@ Status Home::revive() {
         wait_for_device([&](std::function<void(Status)> done) { table_->promise(kind, std::move(done)); }));
   }
   kept_promised_ = kept_changes_;  // K3
+  if (!records.empty()) log::info("durable_names", {{"names", records.size()}, {"extents", kept_.size()}});
+  starting_ = false;
   return {};
 }
 

@@ -265,3 +265,30 @@ def test_a_stopped_daemon_is_not_asked_to_forget(make_durable):
     assert attached(program, "kept").get(0, 4) == b"kept"
     assert used(cluster["n1"]) == PAGE
     program.close()
+
+
+def test_a_pool_full_of_names_starts_again_and_again(make_cluster):
+    """What a start tells anew has room, and a start loses nothing."""
+    cluster = make_cluster(names=("n1",), dram=32 * MIB, start=False)
+    [node] = cluster.nodes
+    make_pool(pool_of(node), 12 * MIB)
+    cluster.start_all(lambda one: one.start(["--nvme", str(12 * MIB), "--nvme-path", str(pool_of(one))]))
+    program = cluster.program(node)
+    names = 0
+    while outcome(lambda number=names: make(program, 1, name=f"{number:0200}")) != "LIMIT":
+        names += 1
+    assert names > 20
+    for life in range(8):
+        if life % 2:
+            node.kill()
+        else:
+            node.stop()
+        node.start(["--nvme", str(12 * MIB), "--nvme-path", str(pool_of(node))]).wait_ready()
+    program = cluster.program(node)
+    wait_for("all names are there", lambda: len(listed(program)) == names)
+    removed = 0
+    while outcome(lambda: make(program, 1, name="another")) == "LIMIT":
+        program.session("remove", f"{removed:0200}")
+        removed += 1
+    assert removed < names, "what is removed gives its room back"
+    program.close()

@@ -108,12 +108,15 @@ Status Contents::apply(const Record& record, std::vector<uint32_t>& freed) {
     case Record::Type::kNamed:
       OCM_DASSERT(described_bytes_ >= kMadeRecordBytes + name_bytes(extent));
       described_bytes_ -= name_bytes(extent);
+      named_ -= extent.name.empty() ? 0 : 1;
       extent.name = record.name;
+      named_ += extent.name.empty() ? 0 : 1;
       described_bytes_ += name_bytes(extent);
       break;
     case Record::Type::kFreed:
       OCM_DASSERT(described_bytes_ >= kMadeRecordBytes + name_bytes(extent));
       described_bytes_ -= kMadeRecordBytes + name_bytes(extent);
+      named_ -= extent.name.empty() ? 0 : 1;
       for (const auto& [page, at] : extent.pages) {
         OCM_DASSERT(taken_.contains(at.slot));  // N1
         taken_.erase(at.slot);
@@ -171,15 +174,17 @@ std::string Contents::encoded() const {
 }
 
 bool Contents::is_valid() const {
-  size_t pages = 0;
+  size_t pages = 0, named = 0;
   for (const auto& [id, extent] : extents_) {
+    named += extent.name.empty() ? 0 : 1;
     for (const auto& [page, at] : extent.pages) {
       const auto owner = taken_.find(at.slot);
       if (owner == taken_.end() || owner->second != id || at.slot >= slots_) return false;
       ++pages;
     }
   }
-  return pages == taken_.size() && encoded().size() == described_bytes_ + pages * kPageRecordBytes;
+  return pages == taken_.size() && named == named_ &&
+         encoded().size() == described_bytes_ + pages * kPageRecordBytes;
 }
 
 }  // namespace ocm::memory::nvme

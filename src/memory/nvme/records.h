@@ -89,6 +89,8 @@ class Contents {
   uint64_t slots_taken() const { return taken_.size(); }
   /// Of encoded(), all but the pages' records.
   uint64_t described_bytes() const { return described_bytes_; }
+  /// Extents that have a name.
+  uint64_t names() const { return named_; }
   /// As records that make it of nothing.
   std::string encoded() const;
   /// N1.
@@ -99,6 +101,7 @@ class Contents {
   std::map<ExtentId, StoredExtent> extents_;
   std::unordered_map<uint32_t, ExtentId> taken_;  // by slot
   uint64_t described_bytes_ = 0;
+  uint64_t named_ = 0;
 };
 
 }  // namespace ocm::memory::nvme

@@ -126,16 +126,30 @@ std::optional<uint32_t> Store::take_slot() {
   return slot;
 }
 
+bool Store::has_room_for(const Record& record) const {
+  const bool makes = record.type == Record::Type::kMade;
+  if (!makes && record.type != Record::Type::kNamed) return true;
+  const uint64_t room =
+      geometry_.checkpoint_blocks * kPayloadBytes - sizeof(next_) - geometry_.slots * kPageRecordBytes;
+  const uint64_t now = contents_.described_bytes();
+  if (makes) return now + kMadeRecordBytes + contents_.names() * kGrowthBytes <= room;
+  const auto extent = contents_.extents().find(record.id);
+  const bool had_name = extent != contents_.extents().end() && !extent->second.name.empty();
+  const uint64_t before = had_name ? kNamedRecordBytes + extent->second.name.size() : 0;
+  const uint64_t after = record.name.empty() ? 0 : kNamedRecordBytes + record.name.size();
+  if (after <= before) return true;
+  // One that has a name has room to grow, so that a start can always write what it finds anew (D7).
+  const uint64_t reserved = had_name ? 0 : (contents_.names() + 1) * kGrowthBytes;
+  return now - before + after + reserved <= room;
+}
+
 Status Store::add(const Record& record) {
   OCM_TRY(broken_);
   OCM_DASSERT(geometry_.slots * kPageRecordBytes + sizeof(next_) <=
               geometry_.checkpoint_blocks * kPayloadBytes);
-  uint64_t more = 0;
-  if (record.type == Record::Type::kMade) more = kMadeRecordBytes;
-  if (record.type == Record::Type::kNamed) more = kNamedRecordBytes + record.name.size();
-  const uint64_t room =
-      geometry_.checkpoint_blocks * kPayloadBytes - sizeof(next_) - geometry_.slots * kPageRecordBytes;
-  if (more > 0 && contents_.described_bytes() + more > room) {
+  if (!has_room_for(record)) {
+    const uint64_t room =
+        geometry_.checkpoint_blocks * kPayloadBytes - sizeof(next_) - geometry_.slots * kPageRecordBytes;
     return Status(Code::kLimit, "the pool has as many extents and names as a checkpoint of it holds, " +
                                     format_bytes(room) + ": free some");
   }

@@ -16,6 +16,7 @@
 //   D5 after a write or flush that failed nothing is promised any more.
 //   D6 a superblock that counts is whole at every instant: a pool that gets a cluster, or loses it, is after a crash whose
 //      it was before, or whose it was to be.
+//   D7 an extent that has a name can get one that is kGrowthBytes longer than its first, however full the pool is.
 //
 // Threads: one at a time, and write() beside it.
 #pragma once
@@ -108,6 +109,8 @@ class Store {
   Group begin_commit();
   Status write(const Group& group) const;
   Status end_commit(Group group, const Status& written);
+  /// So much longer a name may become that an extent has already, whatever else the pool has been given (D7).
+  static constexpr uint64_t kGrowthBytes = 128;
   bool has_changes() const { return !group_.empty(); }
   uint64_t slots_free() const { return free_.size(); }
   /// Free when the next group ends.
@@ -120,6 +123,7 @@ class Store {
         identity_(std::move(identity)),
         geometry_(geometry),
         contents_(geometry.slots, geometry.slot_bytes) {}
+  bool has_room_for(const Record& record) const;
   Status write_block(const Block& block, uint64_t offset) const;
   Status write_superblock(uint64_t which) const;
   Status write_superblocks() const;
