@@ -368,7 +368,6 @@ class Home {
   std::map<ExtentId, std::shared_ptr<memory::Lasting>> kept_;  // K1 of home_kept.cpp
   uint64_t kept_changes_ = 0;                                  // so far
   uint64_t kept_promised_ = 0;                                 // of them
-  bool starting_ = false;                                      // in revive()
   /// Dropped, and still held.
   std::unordered_map<ExtentId, std::shared_ptr<memory::Extent>, control::ExtentHash> retired_;
   std::deque<std::shared_ptr<memory::Extent>> to_free_;  // suspended, or removed meanwhile

@@ -13,7 +13,8 @@
 //   K3 No two runs tell different extents of a part under one epoch: what a run begins with is promised before it is told.
 #include <algorithm>
 #include <map>
-#include <set>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,7 @@ Status Home::keep(const AllocationId& allocation) {
     auto lasting = extent.is_ok() ? extent.value()->backing->lasting() : nullptr;
     if (lasting != nullptr) durable.emplace_back(place.id, std::move(lasting));
   }
+  std::vector<ExtentId> fresh;  // that were not kept before
   for (const auto& [id, lasting] : durable) {
     const control::Lease* lease = leases_.find(id);
     control::GivenReplica give;
@@ -65,14 +67,12 @@ Status Home::keep(const AllocationId& allocation) {
     ++kept_changes_;
     const Status status = lasting->keep(control::to_bytes(give));
     if (!status.is_ok()) {
-      if (!starting_) {  // else the pool still has it as it was
-        for (const auto& one : durable) (void)forget(one.first);
-      }
+      for (const ExtentId& one : fresh) (void)forget(one);  // of the others the pool has what it had
       return Status(status.code(),
                     "keeping it beyond the run of node " + core_.name + ": " + std::string(status.message()))
           .with_node(core_.name);
     }
-    kept_[id] = lasting;
+    if (kept_.insert_or_assign(id, lasting).second) fresh.push_back(id);
   }
   return {};
 }
@@ -112,7 +112,6 @@ control::Task<Status> Home::kept() {
 }
 
 Status Home::revive() {
-  starting_ = true;
   std::map<AllocationId, control::Allocation> records;
   for (const Kind kind : table_->kinds()) {
     if (!table_->lasts(kind)) continue;
@@ -137,15 +136,14 @@ Status Home::revive() {
   }
   kept_promised_ = kept_changes_;  // K3
   if (!records.empty()) log::info("durable_names", {{"names", records.size()}, {"extents", kept_.size()}});
-  starting_ = false;
   return {};
 }
 
 Status Home::revive(Kind kind, control::GivenReplica give, std::unique_ptr<memory::Backing> backing,
                     std::map<AllocationId, control::Allocation>& records) {
-  const auto contradicts = [](const std::string& what) {
-    return Status(Code::kProtocol,
-                  "a pool of kind nvme keeps an extent " + what + ": `ocm pool check` says more");
+  const auto contradicts = [kind](const std::string& what) {
+    return Status(Code::kProtocol, std::string("a pool of kind ") + kind_name(kind) + " keeps an extent " +
+                                       what + ": `ocm pool check` says more");
   };
   const auto record = give.published ? records.find(give.published->id) : records.end();
   if (record == records.end()) return contradicts("without the record of its allocation");
