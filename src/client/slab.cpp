@@ -31,7 +31,7 @@ Result<SlabPiece> Slabs::take(uint64_t bytes) {
   const uint32_t index = size_class(bytes);
   SizeClass& size = classes_[index];
   std::unique_lock lock(size.mutex);
-  OCM_TRY(make_room(size, index, lock));
+  if (!has_room(size)) OCM_TRY(make_room(size, index, lock));
   OCM_DASSERT(lock.owns_lock() && !size.with_room.empty());
   Slab* slab = size.with_room.back();
   const uint32_t piece = slab->free.back();
