@@ -126,11 +126,14 @@ std::optional<uint32_t> Store::take_slot() {
   return slot;
 }
 
+uint64_t Store::description_room() const {
+  return geometry_.checkpoint_blocks * kPayloadBytes - sizeof(next_) - geometry_.slots * kPageRecordBytes;
+}
+
 bool Store::has_room_for(const Record& record) const {
   const bool makes = record.type == Record::Type::kMade;
   if (!makes && record.type != Record::Type::kNamed) return true;
-  const uint64_t room =
-      geometry_.checkpoint_blocks * kPayloadBytes - sizeof(next_) - geometry_.slots * kPageRecordBytes;
+  const uint64_t room = description_room();
   const uint64_t now = contents_.described_bytes();
   if (makes) return now + kMadeRecordBytes + contents_.names() * kGrowthBytes <= room;
   const auto extent = contents_.extents().find(record.id);
@@ -148,10 +151,8 @@ Status Store::add(const Record& record) {
   OCM_DASSERT(geometry_.slots * kPageRecordBytes + sizeof(next_) <=
               geometry_.checkpoint_blocks * kPayloadBytes);
   if (!has_room_for(record)) {
-    const uint64_t room =
-        geometry_.checkpoint_blocks * kPayloadBytes - sizeof(next_) - geometry_.slots * kPageRecordBytes;
     return Status(Code::kLimit, "the pool has as many extents and names as a checkpoint of it holds, " +
-                                    format_bytes(room) + ": free some");
+                                    format_bytes(description_room()) + ": free some");
   }
   OCM_TRY(contents_.apply(record, freed_));
   if (OCM_MUTATION("a-slot-is-free-before-the-promise")) {

@@ -123,6 +123,8 @@ class Store {
         identity_(std::move(identity)),
         geometry_(geometry),
         contents_(geometry.slots, geometry.slot_bytes) {}
+  /// Of a checkpoint, for all but the pages' records.
+  uint64_t description_room() const;
   bool has_room_for(const Record& record) const;
   Status write_block(const Block& block, uint64_t offset) const;
   Status write_superblock(uint64_t which) const;
