@@ -12,10 +12,11 @@
 
 namespace ocm::cache {
 
-/// A node of the cluster, as page directories name it.
-using NodeNumber = uint16_t;
-inline constexpr NodeNumber kNobody = 0xFFFF;
-inline constexpr NodeNumber kHome = 0xFFFE;  // the page directory; the home's own cache is a node like others
+/// A node of the cluster, as page directories name it: one run of its daemon, by the partition of that.
+using NodeNumber = uint32_t;
+inline constexpr NodeNumber kNobody = 0xFFFF'FFFF;
+inline constexpr NodeNumber kHome =
+    0xFFFF'FFFE;  // the page directory; the home's own cache is a node like others
 
 enum class MessageKind : uint8_t {
   // node -> home, at most one of them from a node at a time (kReturn aside): they wait while the page is busy

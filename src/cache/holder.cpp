@@ -1,0 +1,588 @@
+#include "cache/holder.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.h"
+
+namespace ocm::cache {
+
+namespace {
+
+using Act = NodeAction::Kind;
+using State = NodeState;
+
+/// No request or put is under way, and nothing is frozen: a local event may come.
+bool is_settled(State state) {
+  return state == State::kI || state == State::kS || state == State::kE || state == State::kO ||
+         state == State::kM;
+}
+bool is_leaving(State state) {
+  return state == State::kSiA || state == State::kEiA || state == State::kOiA || state == State::kMiA ||
+         state == State::kIiA;
+}
+bool is_cleaning(State state) { return state == State::kMcA || state == State::kOcA; }
+bool becomes_dirty(State state) {
+  return state == State::kImAd || state == State::kSmA || state == State::kEmA;
+}
+
+uint32_t rounded(uint32_t frames, uint32_t to) { return (frames + to - 1) / to * to; }
+
+}  // namespace
+
+Holder::Holder(Out& out, uint64_t page_bytes, uint32_t frames)
+    : out_(out), frames_(page_bytes), budget_(frames), queue_(0) {
+  resize(frames, 0);
+}
+
+void Holder::resize(uint32_t frames, uint64_t now_ns) {
+  budget_.resize(frames, now_ns);
+  const uint32_t now = std::max(frames, Budget::kFewest);
+  queue_.resize(std::max(rounded(now, frames_.in_chunk()), frames_.count()));
+  queue_.resize(now);
+  now_ns_ = now_ns;
+  settle();
+}
+
+// ---- extents
+
+void Holder::attach(const ExtentId& extent, uint32_t pages) {
+  OCM_ASSERT(pages != 0);
+  Extent& it = extents_[extent];
+  OCM_ASSERT(it.pages == 0 || it.pages == pages);
+  it.pages = pages;
+  it.detaching = false;
+  if (it.streams == nullptr) it.streams = std::make_unique<Streams>(page_bytes(), pages);
+}
+
+void Holder::detach(const ExtentId& extent, uint64_t now_ns) {
+  now_ns_ = now_ns;
+  const auto it = extents_.find(extent);
+  if (it == extents_.end()) return;
+  it->second.detaching = true;
+  if (it->second.cached == 0) {
+    extents_.erase(it);
+    return;
+  }
+  for (const auto& [name, page] : pages_) {
+    if (name.extent == extent) ready_.push_back(name);
+  }
+  settle();
+}
+
+void Holder::access(const PageName& name, Access access, uint64_t now_ns) {
+  OCM_ASSERT(uint64_t{access.offset} + std::max(access.into.size(), access.from.size()) <= page_bytes());
+  now_ns_ = now_ns;
+  Entry& entry = entry_of(name);
+  entry.second.waiting.push_back(std::move(access));
+  if (entry.second.waiting.size() > 1) return;  // H1: it waits, as the one before does
+  ready_.push_back(name);
+  settle();
+}
+
+void Holder::revoke(const ExtentId& extent, uint64_t now_ns) {
+  now_ns_ = now_ns;
+  std::vector<PageName> names;
+  for (const auto& [name, page] : pages_) {
+    if (name.extent == extent) names.push_back(name);
+  }
+  for (const PageName& name : names) {
+    Entry& entry = entry_of(name);
+    NodeEvent event;
+    event.input = NodeInput::kRevoke;
+    Code code = Code::kOk;
+    (void)apply(entry, event, nullptr, code);
+    forget_if_empty(entry);
+  }
+  settle();
+}
+
+// ---- messages and terms
+
+void Holder::receive(const PageName& name, const Message& message, const PageBytes& bytes, uint64_t now_ns) {
+  now_ns_ = now_ns;
+  NodeEvent event;
+  if (!to_event(message, out_.probed(home_of(name)), event)) return out_.fault(message.from, name);
+  OCM_ASSERT((message.payload == Message::Payload::kPage) == (bytes != nullptr));
+  Entry& entry = entry_of(name);
+  const State before = entry.second.protocol.state;
+  Code code = Code::kOk;
+  const Outcome outcome = apply(entry, event, bytes, code);
+  if (outcome == Outcome::kDone && bytes != nullptr)
+    ++(message.from == kHome ? statistics_.from_home : statistics_.from_peers);
+  if (event.input == NodeInput::kInv && outcome == Outcome::kDone) ++statistics_.invalidations;
+  // The device failed: the bytes stay here, for now.
+  const bool failed = event.input == NodeInput::kNack && (is_leaving(before) || is_cleaning(before));
+  if (failed && outcome == Outcome::kDone) {
+    entry.second.not_before_ns = now_ns + kAgainNs;
+    stuck_.push_back(name);
+    bookkeep(entry);
+  }
+  forget_if_empty(entry);
+  settle();
+}
+
+void Holder::taken(const PageName& name, NodeNumber peer, uint64_t request, uint64_t now_ns) {
+  now_ns_ = now_ns;
+  const auto it = pages_.find(name);
+  if (it == pages_.end()) return;
+  NodeEvent event;
+  event.input = NodeInput::kTaken;
+  event.message.peer = peer;
+  event.message.request = request;
+  Code code = Code::kOk;
+  (void)apply(*it, event, nullptr, code);
+  forget_if_empty(*it);
+  settle();
+}
+
+template <class Do>
+void Holder::each_page(NodeNumber home, Do act) {
+  std::vector<PageName> names;
+  for (const auto& [name, page] : pages_) {
+    if (home_of(name) == home) names.push_back(name);
+  }
+  for (const PageName& name : names) {
+    const auto it = pages_.find(name);
+    if (it == pages_.end()) continue;
+    act(*it);
+    forget_if_empty(*it);
+  }
+}
+
+void Holder::term_ended(NodeNumber home, uint64_t now_ns) {
+  now_ns_ = now_ns;
+  each_page(home, [&](Entry& entry) {
+    NodeEvent event;
+    event.input = NodeInput::kTermEnd;
+    Code code = Code::kOk;
+    (void)apply(entry, event, nullptr, code);
+  });
+  settle();
+}
+
+uint64_t Holder::term_began(NodeNumber home, uint64_t now_ns) {
+  now_ns_ = now_ns;
+  uint64_t returns = 0;
+  each_page(home, [&](Entry& entry) {
+    if (entry.second.protocol.state != State::kX) return;
+    Code code = Code::kOk;
+    (void)local(entry, NodeInput::kTermBegin, false, code);
+    ++returns;
+  });
+  return returns;
+}
+
+void Holder::term_ready(NodeNumber home, uint64_t now_ns) {
+  now_ns_ = now_ns;
+  each_page(home, [&](Entry& entry) { ready_.push_back(entry.first); });
+  settle();
+}
+
+bool Holder::has_frozen(NodeNumber home) const {
+  return std::any_of(pages_.begin(), pages_.end(), [&](const auto& entry) {
+    return home_of(entry.first) == home && entry.second.protocol.state == State::kX;
+  });
+}
+
+bool Holder::grace_over(NodeNumber home, uint64_t now_ns) {
+  now_ns_ = now_ns;
+  bool any = false;
+  each_page(home, [&](Entry& entry) {
+    if (entry.second.protocol.state != State::kX) return;
+    NodeEvent event;
+    event.input = NodeInput::kGraceOver;
+    Code code = Code::kOk;
+    (void)apply(entry, event, nullptr, code);
+    any = true;
+  });
+  settle();
+  return any;
+}
+
+// ---- one page
+
+Holder::Entry& Holder::entry_of(const PageName& name) {
+  const auto [it, is_new] = pages_.try_emplace(name);
+  if (is_new) {
+    const auto extent = extents_.find(name.extent);
+    if (extent != extents_.end()) ++extent->second.cached;
+  }
+  return *it;
+}
+
+void Holder::forget_if_empty(Entry& entry) {
+  const Page& page = entry.second;
+  if (page.protocol != NodePage() || page.frame != kNoFrame || !page.waiting.empty()) return;
+  OCM_DASSERT(!page.is_dirty && !page.pinned);  // H5
+  const PageName name = entry.first;
+  pages_.erase(name);
+  const auto extent = extents_.find(name.extent);
+  if (extent == extents_.end()) return;
+  OCM_DASSERT(extent->second.cached > 0);
+  if (--extent->second.cached == 0 && extent->second.detaching) extents_.erase(extent);
+}
+
+Holder::Outcome Holder::local(Entry& entry, NodeInput input, bool whole, Code& code) {
+  NodeEvent event;
+  event.input = input;
+  event.whole = whole;
+  event.fresh = out_.fresh();
+  return apply(entry, event, nullptr, code);
+}
+
+Holder::Outcome Holder::apply(Entry& entry, const NodeEvent& event, const PageBytes& bytes, Code& code) {
+  const State before = entry.second.protocol.state;
+  const NodeStep result = step(entry.second.protocol, event);
+  entry.second.protocol = result.page;
+  for (const NodeAction& action : result) act(entry, event, action, bytes);
+  count(before, result.page.state);
+  bookkeep(entry);
+  code = result.code;
+  return result.outcome;
+}
+
+void Holder::act(Entry& entry, const NodeEvent& event, const NodeAction& action, const PageBytes& bytes) {
+  const PageName& name = entry.first;
+  Page& page = entry.second;
+  switch (action.kind) {
+    case Act::kUnmap:
+    case Act::kProtect: break;  // no program maps it
+    case Act::kFill:
+      OCM_ASSERT(page.frame != kNoFrame && bytes != nullptr);
+      std::memcpy(frames_.bytes(page.frame), bytes.get(), page_bytes());
+      break;
+    case Act::kOverwrite: {  // W1
+      OCM_ASSERT(!page.waiting.empty() && page.waiting.front().kind == Access::Kind::kWrite &&
+                 page.waiting.front().from.size() == page_bytes());
+      perform(entry, page.waiting.front());
+      page.waiting.pop_front();
+      break;
+    }
+    case Act::kRestore: break;  // it is where it was
+    case Act::kSend: {
+      PageBytes out;
+      if (action.message.payload == Message::Payload::kPage) {
+        OCM_ASSERT(page.frame != kNoFrame);
+        const auto copy = std::make_shared_for_overwrite<std::byte[]>(page_bytes());
+        std::memcpy(copy.get(), frames_.bytes(page.frame), page_bytes());
+        out = copy;
+        if (action.message.to != kHome) {
+          ++statistics_.supplied;
+          queue_.supply(page.frame);
+        }
+      }
+      out_.post(name, action.message, std::move(out));
+      break;
+    }
+    case Act::kAcknowledge: out_.taken(event.message.from, name, event.message.request); break;
+    case Act::kWake:
+      if (action.code != Code::kOk) fail_waiting(entry, action.code);
+      ready_.push_back(name);
+      break;
+    case Act::kFree: free_frame(entry); break;
+    case Act::kFault: out_.fault(event.message.from, name); break;
+  }
+}
+
+void Holder::count(State before, State after) {
+  const auto change = [&](uint32_t& counter, bool was, bool is) {
+    OCM_DASSERT(!was || counter > 0);
+    counter = counter - (was ? 1 : 0) + (is ? 1 : 0);
+  };
+  change(leaving_, is_leaving(before), is_leaving(after));
+  change(cleaning_, is_cleaning(before), is_cleaning(after));
+  change(becoming_dirty_, becomes_dirty(before), becomes_dirty(after));
+  const bool left = is_leaving(before) && after == State::kI;
+  if (left) ++statistics_.evicted;
+  if (is_cleaning(before) && is_settled(after) && !ocm::cache::is_dirty(after)) ++statistics_.cleaned;
+}
+
+/// Brings in line what follows from the state: who is dirty, and who may be a victim.
+void Holder::bookkeep(Entry& entry) {
+  Page& page = entry.second;
+  const State state = page.protocol.state;
+  const bool dirty = ocm::cache::is_dirty(state);
+  if (dirty != page.is_dirty) {
+    page.is_dirty = dirty;
+    if (dirty) {
+      page.dirty_ns = now_ns_;
+      page.dirty_at = dirty_.insert(dirty_.end(), &entry);
+    } else {
+      dirty_.erase(page.dirty_at);
+    }
+  }
+  const bool pin =
+      page.frame != kNoFrame && (!is_settled(state) || state == State::kI || page.protocol.is_kept() ||
+                                 !page.waiting.empty() || page.not_before_ns > now_ns_);
+  if (pin != page.pinned && page.frame != kNoFrame) {
+    pin ? queue_.pin(page.frame) : queue_.unpin(page.frame);
+    page.pinned = pin;
+  }
+  if (page.frame != kNoFrame) queue_.set_sole(page.frame, is_exclusive(state));
+}
+
+void Holder::perform(Entry& entry, Access& access) {
+  std::byte* at = frames_.bytes(entry.second.frame) + access.offset;
+  switch (access.kind) {
+    case Access::Kind::kRead: std::memcpy(access.into.data(), at, access.into.size()); break;
+    case Access::Kind::kWrite: std::memcpy(at, access.from.data(), access.from.size()); break;
+    case Access::Kind::kModify: access.change(at); break;
+  }
+  out_.finish(std::move(access.done), Code::kOk);
+}
+
+/// Those that the page's state allows go on; and reads, where only writing is not allowed.
+void Holder::fail_waiting(Entry& entry, Code code) {
+  Page& page = entry.second;
+  const State state = page.protocol.state;
+  for (auto it = page.waiting.begin(); it != page.waiting.end();) {
+    const bool goes_on = it->writes() ? can_store(state) : can_load(state) || code == Code::kPermission;
+    if (goes_on) {
+      ++it;
+      continue;
+    }
+    ++statistics_.failed;
+    out_.finish(std::move(it->done), code);
+    it = page.waiting.erase(it);
+  }
+}
+
+// ---- accesses
+
+bool Holder::is_dirty_enough() const {
+  return budget_.writers_wait(static_cast<uint32_t>(dirty_.size()) + becoming_dirty_, now_ns_);
+}
+
+/// H2, H4, and the home's term.
+bool Holder::may_begin(Entry& entry, const Access& access) {
+  Page& page = entry.second;
+  switch (out_.term(home_of(entry.first))) {
+    case Out::Term::kNone: fail_waiting(entry, Code::kPeerLost); return false;
+    case Out::Term::kBegins: return false;
+    case Out::Term::kRuns: break;
+  }
+  if (access.writes() && !page.is_dirty && !becomes_dirty(page.protocol.state) && is_dirty_enough()) {
+    ++statistics_.writers_waited;
+    page.waits = true;
+    dirty_waiters_.push_back(entry.first);
+    return false;
+  }
+  if (page.frame == kNoFrame && !give_frame(entry)) {
+    page.waits = true;
+    frame_waiters_.push_back(entry.first);
+    return false;
+  }
+  return true;
+}
+
+void Holder::run(Entry& entry) {
+  Page& page = entry.second;
+  while (!page.waiting.empty() && !page.waits) {
+    Access& access = page.waiting.front();
+    if (!may_begin(entry, access)) break;
+    const State before = page.protocol.state;
+    const bool whole = access.kind == Access::Kind::kWrite && access.from.size() == page_bytes();
+    Code code = Code::kOk;
+    const Outcome outcome = local(entry, access.writes() ? NodeInput::kStore : NodeInput::kLoad, whole, code);
+    if (outcome == Outcome::kWait) break;
+    if (outcome == Outcome::kDone) {
+      ++(before == State::kI ? statistics_.misses : statistics_.upgrades);
+      if (before == State::kI) used(entry, true);
+      break;
+    }
+    if (outcome == Outcome::kHit) {
+      ++statistics_.served;
+      perform(entry, access);
+      used(entry, false);
+    } else {
+      OCM_ASSERT(outcome == Outcome::kFails);
+      ++statistics_.failed;
+      out_.finish(std::move(access.done), code);
+    }
+    page.waiting.pop_front();
+  }
+  const auto extent = extents_.find(entry.first.extent);
+  const bool goes = extent == extents_.end() || extent->second.detaching;
+  if (goes && page.waiting.empty() && is_settled(page.protocol.state) && has_copy(page.protocol.state))
+    (void)leave(entry, NodeInput::kEvict);
+  bookkeep(entry);
+  forget_if_empty(entry);
+}
+
+void Holder::used(Entry& entry, bool missed) {
+  Page& page = entry.second;
+  queue_.touch(page.frame);
+  if (!missed && !page.ahead) return;
+  page.ahead = false;
+  bring_ahead(entry.first, missed);
+}
+
+bool Holder::give_frame(Entry& entry) {
+  if (frames_.used() >= budget_.frames(now_ns_)) return false;
+  const Frame frame = frames_.take();
+  if (frame == kNoFrame) return false;
+  if (of_frame_.size() < frames_.count()) of_frame_.resize(frames_.count());
+  of_frame_[frame] = &entry;
+  entry.second.frame = frame;
+  queue_.add(frame);
+  queue_.pin(frame);
+  entry.second.pinned = true;
+  return true;
+}
+
+void Holder::free_frame(Entry& entry) {
+  Page& page = entry.second;
+  OCM_ASSERT(page.frame != kNoFrame && page.protocol.state == State::kI && !page.protocol.is_kept());  // I8
+  queue_.remove(page.frame);
+  of_frame_[page.frame] = nullptr;
+  frames_.give(page.frame);
+  page.frame = kNoFrame;
+  page.pinned = false;
+  if (!page.ahead) return;
+  page.ahead = false;
+  ++statistics_.ahead_unused;
+  const auto extent = extents_.find(entry.first.extent);
+  if (extent != extents_.end()) extent->second.streams->dropped_unused(entry.first.page);
+}
+
+void Holder::bring_ahead(const PageName& from, bool missed) {
+  const auto extent = extents_.find(from.extent);
+  if (extent == extents_.end() || extent->second.detaching) return;
+  const uint32_t busy = frames_.used() + static_cast<uint32_t>(frame_waiters_.size());
+  const uint32_t room = budget_.room(busy, now_ns_);
+  const Streams::Run wanted = extent->second.streams->used(from.page, missed, room);
+  if (wanted.count == 0) return;
+  reads_ahead_until_ns_ = now_ns_ + 1'000'000'000;
+  for (uint64_t at = wanted.first; at < wanted.first + wanted.count; ++at) {
+    Entry& entry = entry_of({from.extent, static_cast<uint32_t>(at)});
+    Page& page = entry.second;
+    if (page.protocol.state == State::kI && page.frame == kNoFrame && page.waiting.empty() &&
+        give_frame(entry)) {
+      page.ahead = true;
+      ++statistics_.ahead;
+      Code code = Code::kOk;
+      (void)local(entry, NodeInput::kLoad, false, code);
+    }
+    forget_if_empty(entry);
+  }
+}
+
+// ---- frames
+
+/// How many frames are to be free before somebody asks: what is brought in ahead takes no others.
+uint32_t Holder::reserve(uint32_t frames) const {
+  return now_ns_ < reads_ahead_until_ns_ ? frames / 8 : frames / 32;
+}
+
+void Holder::run_list(std::list<PageName>& list) {
+  std::list<PageName> now;
+  now.swap(list);
+  for (const PageName& name : now) {
+    const auto it = pages_.find(name);
+    if (it == pages_.end()) continue;
+    run(*it);
+  }
+}
+
+void Holder::settle() {
+  const auto go_on = [&](std::list<PageName>& list) {
+    const PageName name = list.front();
+    list.pop_front();
+    const auto it = pages_.find(name);
+    if (it == pages_.end()) return;
+    it->second.waits = false;
+    run(*it);
+  };
+  for (;;) {
+    while (!ready_.empty()) run_list(ready_);
+    if (!frame_waiters_.empty() && frames_.used() < budget_.frames(now_ns_)) {
+      go_on(frame_waiters_);
+    } else if (!dirty_waiters_.empty() && !is_dirty_enough()) {
+      go_on(dirty_waiters_);
+    } else {
+      break;
+    }
+  }
+  clean();
+  make_room();
+  OCM_DASSERT(ready_.empty());
+}
+
+/// The page goes, or is cleaned; false: not now.
+bool Holder::leave(Entry& entry, NodeInput input) {
+  Page& page = entry.second;
+  if (!is_settled(page.protocol.state) || page.not_before_ns > now_ns_ ||
+      out_.term(home_of(entry.first)) != Out::Term::kRuns)
+    return false;
+  Code code = Code::kOk;
+  const Outcome outcome = local(entry, input, false, code);
+  OCM_ASSERT(outcome == Outcome::kDone);
+  return true;
+}
+
+void Holder::make_room() {
+  const uint32_t limit = budget_.frames(now_ns_);
+  for (;;) {
+    const uint64_t wanted = frame_waiters_.size() + reserve(limit);
+    if (frames_.used() - leaving_ + wanted <= limit) return;
+    const TwoQueue::Victim victim = queue_.next(aged_);
+    aged_.clear();  // R5: no program maps them
+    if (victim.frame == kNoFrame || !leave(*of_frame_[victim.frame], NodeInput::kEvict)) return;
+  }
+}
+
+void Holder::clean() {
+  for (auto it = dirty_.begin(); it != dirty_.end() && cleaning_ < kCleansMost;) {
+    Entry& entry = **it++;
+    const bool idle = entry.second.dirty_ns + kIdleCleanNs <= now_ns_;
+    if (!budget_.cleans(dirty(), now_ns_) && !idle) return;
+    const State state = entry.second.protocol.state;
+    if (state == State::kO || state == State::kM) (void)leave(entry, NodeInput::kClean);
+  }
+}
+
+void Holder::tick(uint64_t now_ns) {
+  now_ns_ = now_ns;
+  std::list<PageName> stuck;
+  stuck.swap(stuck_);
+  for (const PageName& name : stuck) {
+    const auto it = pages_.find(name);
+    if (it == pages_.end()) continue;
+    it->second.not_before_ns > now_ns ? stuck_.push_back(name) : bookkeep(*it);
+  }
+  settle();
+  frames_.shrink(budget_.frames(now_ns));
+}
+
+uint64_t Holder::due_ns(uint64_t now_ns) const {
+  uint64_t due = ~uint64_t{0};
+  if (!stuck_.empty()) due = std::min(due, now_ns + kAgainNs);
+  if (!dirty_.empty())
+    due = std::min(due, std::max(dirty_.front()->second.dirty_ns + kIdleCleanNs, now_ns + kAgainNs));
+  if (frames_.used() > budget_.frames(now_ns)) due = std::min(due, now_ns + Budget::kShrinkStepNs);
+  return due;
+}
+
+bool Holder::is_valid() const {
+  uint32_t frames = 0, dirty = 0, leaving = 0, cleaning = 0, becoming = 0;
+  for (const auto& entry : pages_) {
+    const Page& page = entry.second;
+    const State state = page.protocol.state;
+    frames += page.frame != kNoFrame ? 1 : 0;
+    dirty += page.is_dirty ? 1 : 0;
+    leaving += is_leaving(state) ? 1 : 0;
+    cleaning += is_cleaning(state) ? 1 : 0;
+    becoming += becomes_dirty(state) ? 1 : 0;
+    if (page.frame != kNoFrame && of_frame_[page.frame] != &entry) return false;
+    if (page.is_dirty != ocm::cache::is_dirty(state)) return false;
+    const bool needs_frame = has_copy(state) || page.protocol.is_kept() || state == State::kX;
+    if (needs_frame && page.frame == kNoFrame) return false;
+    if (page.frame != kNoFrame && !page.waiting.empty() && !page.pinned) return false;                // H3
+    if (page.protocol == NodePage() && page.frame == kNoFrame && page.waiting.empty()) return false;  // H5
+  }
+  return frames == frames_.used() && dirty == dirty_.size() && leaving == leaving_ && cleaning == cleaning_ &&
+         becoming == becoming_dirty_ && queue_.is_valid() && frames_.is_valid() && budget_.is_valid();
+}
+
+}  // namespace ocm::cache

@@ -1,0 +1,199 @@
+// The pages that this node caches, of all homes: carries out what protocol/node_page.h decides, for programs' accesses on one
+// side and messages on the other, and gives frames by replacement/.
+//
+// Invariants
+//   H1 accesses to one page are carried out in the order in which they came.
+//   H2 frames that are used are at most those of the budget, but for what shrinking has not taken yet; where none is free,
+//      pages wait for one in the order in which they asked.
+//   H3 a page that waits for an answer, has accesses waiting or bytes kept is pinned: it is no victim.
+//   H4 while half of the frames are dirty no page becomes dirty; cleaning goes on then.
+//   H5 a page without frame, request and waiting accesses has no entry.
+// Threads: one at a time. Nothing here waits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "cache/frames.h"
+#include "cache/packet.h"
+#include "cache/protocol/node_page.h"
+#include "cache/replacement/budget.h"
+#include "cache/replacement/streams.h"
+#include "cache/replacement/two_queue.h"
+
+namespace ocm::cache {
+
+/// One access of a program inside one page.
+struct Access {
+  enum class Kind : uint8_t { kRead, kWrite, kModify };
+  Kind kind = Kind::kRead;
+  uint32_t offset = 0;  // in the page
+  std::span<std::byte> into;
+  std::span<const std::byte> from;
+  std::function<void(std::byte*)> change;  // kModify: of the 8 bytes at `offset`
+  std::function<void(Code)> done;          // must not wait, nor call the cache
+
+  bool writes() const { return kind != Kind::kRead; }
+};
+
+/// Of one node, or one extent of it.
+struct HolderStatistics {
+  uint64_t served = 0;                     // accesses
+  uint64_t misses = 0, upgrades = 0;       // that had to ask the home
+  uint64_t from_peers = 0, from_home = 0;  // pages that came
+  uint64_t supplied = 0;                   // pages sent to others
+  uint64_t invalidations = 0;
+  uint64_t evicted = 0, cleaned = 0;
+  uint64_t ahead = 0, ahead_unused = 0;  // brought in before they were asked for; and gone without
+  uint64_t writers_waited = 0;
+  uint64_t failed = 0;  // accesses
+};
+
+class Holder {
+ public:
+  /// Who carries what it says.
+  class Out {
+   public:
+    virtual ~Out() = default;
+    /// To the home of the page (`message.to` is kHome), or another node.
+    virtual void post(const PageName& name, const Message& message, PageBytes bytes) = 0;
+    /// `sender` need not keep the bytes of `request` any longer.
+    virtual void taken(NodeNumber sender, const PageName& name, uint64_t request) = 0;
+    /// `sender` (kHome: the page's home) sent what no correct node sends.
+    virtual void fault(NodeNumber sender, const PageName& name) = 0;
+    /// A number that nobody can guess, not 0.
+    virtual uint64_t fresh() = 0;
+    enum class Term : uint8_t { kNone, kBegins, kRuns };
+    /// Whether pages of that home may be used (kRuns), or soon may (kBegins).
+    virtual Term term(NodeNumber home) = 0;
+    /// The newest Probe of that home in its term.
+    virtual uint32_t probed(NodeNumber home) = 0;
+    /// Done is told when nothing of the cache is in the middle of a step.
+    virtual void finish(std::function<void(Code)> done, Code code) = 0;
+  };
+
+  Holder(Out& out, uint64_t page_bytes, uint32_t frames);
+
+  uint64_t page_bytes() const { return frames_.page_bytes(); }
+  /// Programs of this node may use an extent of `pages`.
+  void attach(const ExtentId& extent, uint32_t pages);
+  /// No more; none of their accesses is under way. Its pages go, and it is attached until the last is gone.
+  void detach(const ExtentId& extent, uint64_t now_ns);
+  bool is_attached(const ExtentId& extent) const { return extents_.contains(extent); }
+  /// Inside the page and the extent, which is attached.
+  void access(const PageName& name, Access access, uint64_t now_ns);
+
+  /// `message.from` is kHome, of the page's home, or another node.
+  void receive(const PageName& name, const Message& message, const PageBytes& bytes, uint64_t now_ns);
+  void taken(const PageName& name, NodeNumber peer, uint64_t request, uint64_t now_ns);
+  /// The extent is gone at its home: every access answers kRevoked from now on.
+  void revoke(const ExtentId& extent, uint64_t now_ns);
+
+  void term_ended(NodeNumber home, uint64_t now_ns);
+  /// How many frozen pages it has asked the home about.
+  uint64_t term_began(NodeNumber home, uint64_t now_ns);
+  /// What waited for it goes on.
+  void term_ready(NodeNumber home, uint64_t now_ns);
+  /// True if there was a frozen page, which is given up.
+  bool grace_over(NodeNumber home, uint64_t now_ns);
+  bool has_frozen(NodeNumber home) const;
+
+  void resize(uint32_t frames, uint64_t now_ns);
+  uint32_t frames(uint64_t now_ns) const { return budget_.frames(now_ns); }
+  uint32_t used() const { return frames_.used(); }
+  uint32_t dirty() const { return static_cast<uint32_t>(dirty_.size()); }
+  /// Evicts, cleans and brings in what is due.
+  void tick(uint64_t now_ns);
+  uint64_t due_ns(uint64_t now_ns) const;
+
+  const HolderStatistics& statistics() const { return statistics_; }
+  /// H2, H3, H5. Cost: all pages.
+  bool is_valid() const;
+
+  static constexpr uint64_t kIdleCleanNs = 5'000'000'000, kAgainNs = 100'000'000;
+  static constexpr uint32_t kCleansMost = 8;
+
+ private:
+  struct Page;
+  using Entry = std::pair<const PageName, Page>;
+  struct Page {
+    NodePage protocol;
+    Frame frame = kNoFrame;
+    bool pinned = false;
+    bool is_dirty = false;
+    bool waits = false;          // in frame_waiters_ or dirty_waiters_
+    bool ahead = false;          // was brought in before it was asked for, and is not used yet
+    uint64_t not_before_ns = 0;  // its device failed: it is not sent there again before
+    uint64_t dirty_ns = 0;
+    std::list<Access> waiting;
+    std::list<Entry*>::iterator dirty_at;
+  };
+  struct Extent {
+    uint32_t pages = 0, cached = 0;
+    bool detaching = false;
+    std::unique_ptr<Streams> streams;
+  };
+  struct IdHash {
+    size_t operator()(const ExtentId& id) const {
+      return std::hash<GlobalAddress>{}(id.address) ^ id.generation;
+    }
+  };
+  using Outcome = NodeStep::Outcome;
+
+  static NodeNumber home_of(const PageName& name) { return name.extent.address.partition(); }
+  Entry& entry_of(const PageName& name);
+  /// H5.
+  void forget_if_empty(Entry& entry);
+
+  Outcome apply(Entry& entry, const NodeEvent& event, const PageBytes& bytes, Code& code);
+  Outcome local(Entry& entry, NodeInput input, bool whole, Code& code);
+  void act(Entry& entry, const NodeEvent& event, const NodeAction& action, const PageBytes& bytes);
+  void count(NodeState before, NodeState after);
+  void bookkeep(Entry& entry);
+  void perform(Entry& entry, Access& access);
+  void fail_waiting(Entry& entry, Code code);
+
+  void run(Entry& entry);
+  bool may_begin(Entry& entry, const Access& access);
+  void used(Entry& entry, bool missed);
+  bool give_frame(Entry& entry);
+  void free_frame(Entry& entry);
+  void bring_ahead(const PageName& from, bool missed);
+
+  /// What follows from what just happened, until nothing does.
+  void settle();
+  void run_list(std::list<PageName>& list);
+  void make_room();
+  void clean();
+  bool leave(Entry& entry, NodeInput input);
+  uint32_t reserve(uint32_t frames) const;
+  bool is_dirty_enough() const;
+  template <class Do>
+  void each_page(NodeNumber home, Do act);
+
+  Out& out_;
+  Frames frames_;
+  Budget budget_;
+  TwoQueue queue_;
+  uint64_t now_ns_ = 0;
+  std::unordered_map<ExtentId, Extent, IdHash> extents_;
+  std::unordered_map<PageName, Page, PageNameHash> pages_;
+  std::vector<Entry*> of_frame_;
+  std::list<Entry*> dirty_;                            // the one that has been so longest first
+  std::list<PageName> ready_;                          // something changed for what waits for them
+  std::list<PageName> frame_waiters_, dirty_waiters_;  // H2, H4
+  std::list<PageName> stuck_;                          // their device failed
+  std::vector<Frame> aged_;
+  uint32_t leaving_ = 0, cleaning_ = 0, becoming_dirty_ = 0;  // pages under way to that
+  uint64_t reads_ahead_until_ns_ = 0;
+  HolderStatistics statistics_;
+};
+
+}  // namespace ocm::cache

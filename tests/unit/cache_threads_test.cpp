@@ -1,0 +1,185 @@
+// Two page caches and many threads: programs' at both, those that carry packets, the storage's and the clock's. Each change
+// of a word is seen by the next one, wherever it is made.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cache/page_cache.h"
+
+namespace ocm::cache {
+namespace {
+
+/// Carries out what it is given, in order, by one thread.
+class Worker {
+ public:
+  Worker() : thread_([this] { run(); }) {}
+  ~Worker() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  void give(std::function<void()> what) {
+    {
+      const std::lock_guard lock(mutex_);
+      work_.push_back(std::move(what));
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return ends_ || !work_.empty(); });
+      if (work_.empty()) return;
+      const std::function<void()> what = std::move(work_.front());
+      work_.pop_front();
+      lock.unlock();
+      what();
+      lock.lock();
+    }
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+class Memory final : public Staged {
+ public:
+  explicit Memory(uint64_t bytes) : bytes_(bytes) {}
+  void read(uint64_t offset, std::span<std::byte> into, Done done) override {
+    worker_.give([=, this, done = std::move(done)] {
+      std::memcpy(into.data(), bytes_.data() + offset, into.size());
+      done({});
+    });
+  }
+  void write(uint64_t offset, std::span<const std::byte> from, Done done) override {
+    worker_.give([=, this, done = std::move(done)] {
+      std::memcpy(bytes_.data() + offset, from.data(), from.size());
+      done({});
+    });
+  }
+  void modify(uint64_t, std::function<void(std::byte*)>, Done) override { FAIL(); }
+
+ private:
+  std::vector<std::byte> bytes_;
+  Worker worker_;
+};
+
+class Side final : public PageCache::Ports {
+ public:
+  explicit Side(NodeNumber number) : number_(number) {
+    PageCacheOptions options;
+    options.self = number;
+    options.page_bytes = 4096;
+    options.frames = 8;
+    cache = std::make_unique<PageCache>(*this, options);
+    clock_ = std::thread([this] {
+      while (!ends_) {
+        cache->tick();
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+    });
+  }
+  ~Side() override {
+    ends_ = true;
+    clock_.join();
+  }
+  uint64_t now_ns() override {
+    return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  uint64_t random() override { return (uint64_t{number_} << 48) + ++random_; }
+  void due_changed() override {}
+  void send(NodeNumber, const PacketHeader& header, const PageBytes& bytes) override {
+    if (closed) return;
+    worker.give([this, header, bytes] { EXPECT_TRUE(other->cache->receive(number_, header, bytes)); });
+  }
+
+  /// What was sent has arrived, and nothing is any more.
+  void close() {
+    closed = true;
+    std::promise<void> drained;
+    worker.give([&] { drained.set_value(); });
+    drained.get_future().wait();
+  }
+
+  Side* other = nullptr;
+  std::atomic<bool> closed{false};
+  std::unique_ptr<PageCache> cache;
+  Worker worker;
+
+ private:
+  const NodeNumber number_;
+  std::atomic<uint64_t> random_{0};
+  std::atomic<bool> ends_{false};
+  std::thread clock_;
+};
+
+TEST(CacheThreads, EachChangeIsSeenByTheNext) {
+  constexpr uint64_t kPages = 12, kBytes = kPages * 4096;
+  constexpr int kThreads = 3, kChanges = 400;
+  const ExtentId extent{GlobalAddress(1, 4096), 1};
+  auto home = std::make_unique<Side>(1);
+  auto away = std::make_unique<Side>(2);
+  home->other = away.get(), away->other = home.get();
+  home->cache->add(extent, kBytes, std::make_shared<Memory>(kBytes), {});
+  ASSERT_TRUE(home->cache->allow(extent, 1, true).is_ok());
+  ASSERT_TRUE(home->cache->allow(extent, 2, true).is_ok());
+  {
+    CachedExtent here(*home->cache, extent, kBytes), there(*away->cache, extent, kBytes);
+    const auto change = [&](Staged& at, uint64_t page, const std::function<void(uint64_t&)>& how) {
+      return wait_for_device([&](Staged::Done done) {
+        at.modify(
+            page * 4096 + 8,
+            [&how](std::byte* bytes) {
+              uint64_t value = 0;
+              std::memcpy(&value, bytes, 8);
+              how(value);
+              std::memcpy(bytes, &value, 8);
+            },
+            std::move(done));
+      });
+    };
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2 * kThreads; ++i) {
+      threads.emplace_back([&, i] {
+        Staged& at = i % 2 == 0 ? static_cast<Staged&>(here) : there;
+        for (int n = 0; n < kChanges; ++n) {
+          const Status status =
+              change(at, static_cast<uint64_t>(i * 5 + n) % kPages, [](uint64_t& value) { ++value; });
+          ASSERT_TRUE(status.is_ok()) << status.to_string();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    uint64_t sum = 0;
+    for (uint64_t page = 0; page < kPages; ++page) {
+      ASSERT_TRUE(change(there, page, [&](uint64_t& value) { sum += value; }).is_ok());
+    }
+    EXPECT_EQ(sum, uint64_t{2} * kThreads * kChanges);
+    EXPECT_TRUE(home->cache->is_valid());
+    EXPECT_TRUE(away->cache->is_valid());
+    EXPECT_GT(away->cache->statistics().holder.misses, 0u);
+  }
+  away->closed = true;
+  home->close(), away->close();
+}
+
+}  // namespace
+}  // namespace ocm::cache
