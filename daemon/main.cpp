@@ -64,6 +64,8 @@ class Options {
          &Config::tls_client_cert);
     text("--tls-client-key", "private key of --tls-client-cert, readable by those programs",
          &Config::tls_client_key);
+    length("--cache", "bytes of memory that cache the pages of kinds that are on a device; 0: none",
+           &Config::cache_bytes);
     number("--heartbeat-ms", "time between heartbeats", &Config::heartbeat_ms);
     number("--failure-deadline-ms", "silence after which a node is considered dead",
            &Config::failure_deadline_ms);

@@ -70,7 +70,7 @@ void Holder::detach(const ExtentId& extent, uint64_t now_ns) {
   settle();
 }
 
-void Holder::access(const PageName& name, Access access, uint64_t now_ns) {
+void Holder::access(const PageName& name, PageAccess access, uint64_t now_ns) {
   OCM_ASSERT(uint64_t{access.offset} + std::max(access.into.size(), access.from.size()) <= page_bytes());
   now_ns_ = now_ns;
   Entry& entry = entry_of(name);
@@ -114,6 +114,7 @@ void Holder::receive(const PageName& name, const Message& message, const PageByt
   // The device failed: the bytes stay here, for now.
   const bool failed = event.input == NodeInput::kNack && (is_leaving(before) || is_cleaning(before));
   if (failed && outcome == Outcome::kDone) {
+    failed_ns_ = now_ns;
     entry.second.not_before_ns = now_ns + kAgainNs;
     stuck_.push_back(name);
     bookkeep(entry);
@@ -253,7 +254,7 @@ void Holder::act(Entry& entry, const NodeEvent& event, const NodeAction& action,
       std::memcpy(frames_.bytes(page.frame), bytes.get(), page_bytes());
       break;
     case Act::kOverwrite: {  // W1
-      OCM_ASSERT(!page.waiting.empty() && page.waiting.front().kind == Access::Kind::kWrite &&
+      OCM_ASSERT(!page.waiting.empty() && page.waiting.front().kind == PageAccess::Kind::kWrite &&
                  page.waiting.front().from.size() == page_bytes());
       perform(entry, page.waiting.front());
       page.waiting.pop_front();
@@ -322,12 +323,12 @@ void Holder::bookkeep(Entry& entry) {
   if (page.frame != kNoFrame) queue_.set_sole(page.frame, is_exclusive(state));
 }
 
-void Holder::perform(Entry& entry, Access& access) {
+void Holder::perform(Entry& entry, PageAccess& access) {
   std::byte* at = frames_.bytes(entry.second.frame) + access.offset;
   switch (access.kind) {
-    case Access::Kind::kRead: std::memcpy(access.into.data(), at, access.into.size()); break;
-    case Access::Kind::kWrite: std::memcpy(at, access.from.data(), access.from.size()); break;
-    case Access::Kind::kModify: access.change(at); break;
+    case PageAccess::Kind::kRead: std::memcpy(access.into.data(), at, access.into.size()); break;
+    case PageAccess::Kind::kWrite: std::memcpy(at, access.from.data(), access.from.size()); break;
+    case PageAccess::Kind::kModify: access.change(at); break;
   }
   out_.finish(std::move(access.done), Code::kOk);
 }
@@ -355,7 +356,7 @@ bool Holder::is_dirty_enough() const {
 }
 
 /// H2, H4, and the home's term.
-bool Holder::may_begin(Entry& entry, const Access& access) {
+bool Holder::may_begin(Entry& entry, const PageAccess& access) {
   Page& page = entry.second;
   switch (out_.term(home_of(entry.first))) {
     case Out::Term::kNone: fail_waiting(entry, Code::kPeerLost); return false;
@@ -364,25 +365,46 @@ bool Holder::may_begin(Entry& entry, const Access& access) {
   }
   if (access.writes() && !page.is_dirty && !becomes_dirty(page.protocol.state) && is_dirty_enough()) {
     ++statistics_.writers_waited;
-    page.waits = true;
-    dirty_waiters_.push_back(entry.first);
+    wait_in(dirty_waiters_, entry);
     return false;
   }
   if (page.frame == kNoFrame && !give_frame(entry)) {
-    page.waits = true;
-    frame_waiters_.push_back(entry.first);
+    wait_in(frame_waiters_, entry);
     return false;
   }
   return true;
 }
 
+void Holder::wait_in(std::list<PageName>& list, Entry& entry) {
+  OCM_DASSERT(!entry.second.waits);
+  entry.second.waits = true;
+  entry.second.waits_since_ns = now_ns_;
+  list.push_back(entry.first);
+}
+
+/// Those that wait longest are in front.
+void Holder::give_up(std::list<PageName>& list) {
+  while (!list.empty()) {
+    const auto it = pages_.find(list.front());
+    if (it != pages_.end() && it->second.waits) {
+      if (it->second.waits_since_ns + give_up_ns_ > now_ns_) return;
+      it->second.waits = false;
+      fail_waiting(*it, failed_ns_ != 0 && failed_ns_ + give_up_ns_ > now_ns_ ? Code::kIo : Code::kDeadline);
+      bookkeep(*it);
+      ready_.push_back(it->first);
+      forget_if_empty(*it);
+    }
+    list.pop_front();
+  }
+}
+
 void Holder::run(Entry& entry) {
   Page& page = entry.second;
   while (!page.waiting.empty() && !page.waits) {
-    Access& access = page.waiting.front();
+    PageAccess& access = page.waiting.front();
     if (!may_begin(entry, access)) break;
     const State before = page.protocol.state;
-    const bool whole = access.kind == Access::Kind::kWrite && access.from.size() == page_bytes();
+    const bool whole = access.kind == PageAccess::Kind::kWrite && access.from.size() == page_bytes();
     Code code = Code::kOk;
     const Outcome outcome = local(entry, access.writes() ? NodeInput::kStore : NodeInput::kLoad, whole, code);
     if (outcome == Outcome::kWait) break;
@@ -551,13 +573,16 @@ void Holder::tick(uint64_t now_ns) {
     if (it == pages_.end()) continue;
     it->second.not_before_ns > now_ns ? stuck_.push_back(name) : bookkeep(*it);
   }
+  give_up(frame_waiters_);
+  give_up(dirty_waiters_);
   settle();
   frames_.shrink(budget_.frames(now_ns));
 }
 
 uint64_t Holder::due_ns(uint64_t now_ns) const {
   uint64_t due = ~uint64_t{0};
-  if (!stuck_.empty()) due = std::min(due, now_ns + kAgainNs);
+  if (!stuck_.empty() || !frame_waiters_.empty() || !dirty_waiters_.empty())
+    due = std::min(due, now_ns + kAgainNs);
   if (!dirty_.empty())
     due = std::min(due, std::max(dirty_.front()->second.dirty_ns + kIdleCleanNs, now_ns + kAgainNs));
   if (frames_.used() > budget_.frames(now_ns)) due = std::min(due, now_ns + Budget::kShrinkStepNs);

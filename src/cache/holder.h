@@ -31,7 +31,7 @@
 namespace ocm::cache {
 
 /// One access of a program inside one page.
-struct Access {
+struct PageAccess {
   enum class Kind : uint8_t { kRead, kWrite, kModify };
   Kind kind = Kind::kRead;
   uint32_t offset = 0;  // in the page
@@ -88,7 +88,7 @@ class Holder {
   void detach(const ExtentId& extent, uint64_t now_ns);
   bool is_attached(const ExtentId& extent) const { return extents_.contains(extent); }
   /// Inside the page and the extent, which is attached.
-  void access(const PageName& name, Access access, uint64_t now_ns);
+  void access(const PageName& name, PageAccess access, uint64_t now_ns);
 
   /// `message.from` is kHome, of the page's home, or another node.
   void receive(const PageName& name, const Message& message, const PageBytes& bytes, uint64_t now_ns);
@@ -109,6 +109,8 @@ class Holder {
   uint32_t frames(uint64_t now_ns) const { return budget_.frames(now_ns); }
   uint32_t used() const { return frames_.used(); }
   uint32_t dirty() const { return static_cast<uint32_t>(dirty_.size()); }
+  /// What waits so long for a frame, or for dirty pages to become fewer, fails: kIo if a device failed, else kDeadline.
+  void give_up_after(uint64_t ns) { give_up_ns_ = ns; }
   /// Evicts, cleans and brings in what is due.
   void tick(uint64_t now_ns);
   uint64_t due_ns(uint64_t now_ns) const;
@@ -128,11 +130,12 @@ class Holder {
     Frame frame = kNoFrame;
     bool pinned = false;
     bool is_dirty = false;
-    bool waits = false;          // in frame_waiters_ or dirty_waiters_
+    bool waits = false;  // in frame_waiters_ or dirty_waiters_
+    uint64_t waits_since_ns = 0;
     bool ahead = false;          // was brought in before it was asked for, and is not used yet
     uint64_t not_before_ns = 0;  // its device failed: it is not sent there again before
     uint64_t dirty_ns = 0;
-    std::list<Access> waiting;
+    std::list<PageAccess> waiting;
     std::list<Entry*>::iterator dirty_at;
   };
   struct Extent {
@@ -157,11 +160,11 @@ class Holder {
   void act(Entry& entry, const NodeEvent& event, const NodeAction& action, const PageBytes& bytes);
   void count(NodeState before, NodeState after);
   void bookkeep(Entry& entry);
-  void perform(Entry& entry, Access& access);
+  void perform(Entry& entry, PageAccess& access);
   void fail_waiting(Entry& entry, Code code);
 
   void run(Entry& entry);
-  bool may_begin(Entry& entry, const Access& access);
+  bool may_begin(Entry& entry, const PageAccess& access);
   void used(Entry& entry, bool missed);
   bool give_frame(Entry& entry);
   void free_frame(Entry& entry);
@@ -170,6 +173,8 @@ class Holder {
   /// What follows from what just happened, until nothing does.
   void settle();
   void run_list(std::list<PageName>& list);
+  void wait_in(std::list<PageName>& list, Entry& entry);
+  void give_up(std::list<PageName>& list);
   void make_room();
   void clean();
   bool leave(Entry& entry, NodeInput input);
@@ -193,6 +198,8 @@ class Holder {
   std::vector<Frame> aged_;
   uint32_t leaving_ = 0, cleaning_ = 0, becoming_dirty_ = 0;  // pages under way to that
   uint64_t reads_ahead_until_ns_ = 0;
+  uint64_t give_up_ns_ = 3'000'000'000;
+  uint64_t failed_ns_ = 0;  // when a device failed last
   HolderStatistics statistics_;
 };
 

@@ -136,6 +136,7 @@ PageCache::PageCache(Ports& ports, const PageCacheOptions& options)
       page_home_(*home_side_, options.home),
       holder_(*holder_side_, options.page_bytes, options.frames) {
   OCM_ASSERT(options.self < kHome && options.page_bytes % 4096 == 0);
+  holder_.give_up_after(options.give_up_ns);
 }
 
 PageCache::~PageCache() {
@@ -243,16 +244,16 @@ void PageCache::detach(const ExtentId& extent) {
 }
 
 void PageCache::read(const ExtentId& extent, uint64_t offset, std::span<std::byte> into, Staged::Done done) {
-  Access access;
-  access.kind = Access::Kind::kRead;
+  PageAccess access;
+  access.kind = PageAccess::Kind::kRead;
   access.into = into;
   this->access(extent, offset, into.size(), access, std::move(done));
 }
 
 void PageCache::write(const ExtentId& extent, uint64_t offset, std::span<const std::byte> from,
                       Staged::Done done) {
-  Access access;
-  access.kind = Access::Kind::kWrite;
+  PageAccess access;
+  access.kind = PageAccess::Kind::kWrite;
   access.from = from;
   this->access(extent, offset, from.size(), access, std::move(done));
 }
@@ -260,14 +261,14 @@ void PageCache::write(const ExtentId& extent, uint64_t offset, std::span<const s
 void PageCache::modify(const ExtentId& extent, uint64_t offset, std::function<void(std::byte*)> change,
                        Staged::Done done) {
   OCM_ASSERT(offset % 8 == 0);
-  Access access;
-  access.kind = Access::Kind::kModify;
+  PageAccess access;
+  access.kind = PageAccess::Kind::kModify;
   access.change = std::move(change);
   this->access(extent, offset, 8, access, std::move(done));
 }
 
 /// Cut at the pages' ends.
-void PageCache::access(const ExtentId& extent, uint64_t offset, uint64_t bytes, const Access& all,
+void PageCache::access(const ExtentId& extent, uint64_t offset, uint64_t bytes, const PageAccess& all,
                        Staged::Done done) {
   Turn turn(*this);
   const auto attached = attached_.find(extent);
@@ -282,7 +283,7 @@ void PageCache::access(const ExtentId& extent, uint64_t offset, uint64_t bytes, 
   const auto whole = std::make_shared<Whole>(std::move(done), last - first + 1);
   for (uint64_t page = first; page <= last; ++page) {
     const uint64_t from = std::max(offset, page * length), to = std::min(offset + bytes, (page + 1) * length);
-    Access part = all;
+    PageAccess part = all;
     part.offset = static_cast<uint32_t>(from - page * length);
     if (!all.into.empty()) part.into = all.into.subspan(from - offset, to - from);
     if (!all.from.empty()) part.from = all.from.subspan(from - offset, to - from);
@@ -709,6 +710,7 @@ PageCache::Statistics PageCache::statistics() {
   Statistics out;
   out.holder = holder_.statistics();
   out.home = page_home_.statistics();
+  out.page_bytes = options_.page_bytes;
   out.frames = holder_.frames(turn.now_ns);
   out.used = holder_.used();
   out.dirty = holder_.dirty();

@@ -38,6 +38,7 @@ struct PageCacheOptions {
   uint64_t term_ns = 1'500'000'000;
   CourierLimits courier;
   HomeLimits home;
+  uint64_t give_up_ns = 3'000'000'000;  // what waits for a frame or to become dirty
 };
 
 class PageCache {
@@ -96,7 +97,8 @@ class PageCache {
   struct Statistics {
     HolderStatistics holder;
     HomeStatistics home;
-    uint32_t frames = 0, used = 0, dirty = 0;
+    uint64_t page_bytes = 0;
+    uint64_t frames = 0, used = 0, dirty = 0;
     size_t directory_pages = 0;
     uint64_t terms_ended = 0, faults = 0, packets_sent = 0, packets_refused = 0;
   };
@@ -158,7 +160,8 @@ class PageCache {
   void write_storage(const PageName& name, PageBytes bytes);
   void condemn(NodeNumber node);
 
-  void access(const ExtentId& extent, uint64_t offset, uint64_t bytes, const Access& all, Staged::Done done);
+  void access(const ExtentId& extent, uint64_t offset, uint64_t bytes, const PageAccess& all,
+              Staged::Done done);
   void check_terms(uint64_t now_ns);
   void end_term(NodeNumber node, HomeOf& home, uint64_t now_ns);
   void keep_term(NodeNumber node, HomeOf& home, uint64_t now_ns);

@@ -37,6 +37,8 @@ struct Config {
   // [offer.NAME], a section for each kind of memory that nodes of this build can offer
   memory::Entries kinds = memory::entries();
   memory::Settings offers;
+  // [cache]
+  uint64_t cache_bytes = 256 * kMiB;  // before kinds that are no memory; 0: none
   // [replicas]
   uint64_t replica_again_after_ms = 30'000;  // a node is gone so long: its replicas are made elsewhere
   uint64_t replica_bytes_per_second = uint64_t{1} << 29;  // of copies that this node leads; 0: no limit

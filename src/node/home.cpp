@@ -57,6 +57,13 @@ Status Home::init() {
     OCM_TRY_ASSIGN(auto backend, entry->make(core_.config.offers, {.core_dump = core_.config.core_dump_memory,
                                                                    .threads = core_.env.has_threads(),
                                                                    .cluster = cluster()}));
+    if (!entry->traits.mapped && core_.config.cache_bytes != 0 &&
+        core_.config.offered_bytes(entry->kind) != 0) {
+      backend = cache::with_cache(
+          std::move(backend),
+          {.bytes = core_.config.cache_bytes, .failure_deadline_ns = core_.config.failure_deadline_ns()},
+          cache_);
+    }
     pools.push_back({std::move(backend), entry->bytes(core_.config.offers)});
   }
   auto* shared = reinterpret_cast<fabric::shm::GenerationTable*>(generations_.data());

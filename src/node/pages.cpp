@@ -75,7 +75,7 @@ Task<HttpServer::Answer> Pages::http(HttpServer::Request request) {
   if (path == "/metrics") {
     co_return Answer{200, "text/plain; version=0.0.4; charset=utf-8",
                      prometheus_text(core_.metrics, servers_, sessions_.moved(), stats(0),
-                                     cluster_.fresh_view(), cluster_.names())};
+                                     cluster_.fresh_view(), cluster_.names(), home_.cache())};
   }
   if (path == "/status" || path == "/stop-check") {
     constexpr std::string_view kNode = "?node=";

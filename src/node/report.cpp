@@ -211,10 +211,36 @@ void print_programs(Text& t, const Moved& moved) {
   t.value("oncilla_program_operations_total", "direction=\"atomic\"", moved.atomic_ops);
 }
 
+void print_cache(Text& t, const cache::PageCache::Statistics& cache) {
+  t.type("oncilla_cache_bytes", "gauge", "Memory that caches pages of memory on a device.");
+  t.value("oncilla_cache_bytes", "state=\"limit\"", cache.frames * cache.page_bytes);
+  t.value("oncilla_cache_bytes", "state=\"used\"", cache.used * cache.page_bytes);
+  t.value("oncilla_cache_bytes", "state=\"dirty\"", cache.dirty * cache.page_bytes);
+  t.type("oncilla_cache_accesses_total", "counter",
+         "Accesses to cached pages: all that were served, and those that first asked for the page or the "
+         "right to write.");
+  t.value("oncilla_cache_accesses_total", "result=\"served\"", cache.holder.served);
+  t.value("oncilla_cache_accesses_total", "result=\"missed\"", cache.holder.misses);
+  t.value("oncilla_cache_accesses_total", "result=\"upgraded\"", cache.holder.upgrades);
+  t.value("oncilla_cache_accesses_total", "result=\"failed\"", cache.holder.failed);
+  t.type("oncilla_cache_pages_total", "counter", "Pages by what became of them in the cache.");
+  t.value("oncilla_cache_pages_total", "event=\"read\"", cache.home.reads);
+  t.value("oncilla_cache_pages_total", "event=\"written\"", cache.home.writes);
+  t.value("oncilla_cache_pages_total", "event=\"evicted\"", cache.holder.evicted);
+  t.value("oncilla_cache_pages_total", "event=\"cleaned\"", cache.holder.cleaned);
+  t.value("oncilla_cache_pages_total", "event=\"read_ahead\"", cache.holder.ahead);
+  t.value("oncilla_cache_pages_total", "event=\"read_ahead_unused\"", cache.holder.ahead_unused);
+  t.value("oncilla_cache_pages_total", "event=\"lost\"", cache.home.lost);
+  t.type("oncilla_cache_device_errors_total", "counter", "Reads and writes of pages that the device failed.");
+  t.value("oncilla_cache_device_errors_total", "access=\"read\"", cache.home.failed_reads);
+  t.value("oncilla_cache_device_errors_total", "access=\"write\"", cache.home.failed_writes);
+}
+
 }  // namespace
 
 std::string prometheus_text(const Metrics& metrics, const fabric::Servers& servers, const Moved& moved,
-                            const control::Stats& stats, const control::View& view, size_t names) {
+                            const control::Stats& stats, const control::View& view, size_t names,
+                            const std::optional<cache::PageCache::Statistics>& cache) {
   Text t;
   print_fabrics(t, stats);
   t.type("oncilla_fabric_errors_total", "counter", "Requests that failed at their home, by fabric and code.");
@@ -232,6 +258,7 @@ std::string prometheus_text(const Metrics& metrics, const fabric::Servers& serve
     t.value("oncilla_pool_bytes", kind + ",state=\"used\"", p.bytes_used);
     t.value("oncilla_pool_bytes", kind + ",state=\"ready\"", p.bytes_ready);
   }
+  if (cache.has_value()) print_cache(t, *cache);
   t.type("oncilla_extents", "gauge", "Extents that live on this node.");
   t.value("oncilla_extents", "", stats.extents);
   t.type("oncilla_extents_sharing_file", "gauge",

@@ -1,8 +1,10 @@
 // What a daemon shows of itself: Prometheus text and JSON. No secret, capability or whole session id.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "cache/page_cache.h"
 #include "control.pb.h"
 #include "control/names.h"
 #include "control/stats.h"
@@ -19,7 +21,8 @@ struct Limits {
 
 /// Prometheus text format 0.0.4.
 std::string prometheus_text(const Metrics& metrics, const fabric::Servers& servers, const Moved& moved,
-                            const control::Stats& stats, const control::View& view, size_t names);
+                            const control::Stats& stats, const control::View& view, size_t names,
+                            const std::optional<cache::PageCache::Statistics>& cache);
 /// {"node", "coordinator", "nodes": [...], "fabrics": [...], "session_count", "name_count"}, and, if `names`
 /// is given, "sessions": [...], "names": [...]: what only a known user may see.
 /// `coordinator_error`: why none can be reached; empty if one can.

@@ -21,6 +21,14 @@ def nvme(make_cluster, tmp_path):
                         extra=("--nvme", str(64 * MIB), "--nvme-path", str(tmp_path / "device")))
 
 
+@pytest.fixture
+def bare(make_cluster, tmp_path):
+    """Without a cache: a put is complete when the device has it. With one: test_cache.py."""
+    (tmp_path / "device").mkdir()
+    return make_cluster(names=("n1", "n2"), dram=32 * MIB,
+                        extra=("--nvme", str(64 * MIB), "--nvme-path", str(tmp_path / "device"), "--cache", "0"))
+
+
 def used(node) -> int:
     pools = {pool["kind"]: pool for pool in node.status()["pools"]}
     return pools["nvme"]["bytes_used"]
@@ -114,8 +122,8 @@ def test_its_bytes_and_its_room_end_with_the_daemon(nvme, tmp_path):
     program.close()
 
 
-def test_a_device_that_loses_pages_is_told(nvme):
-    program = nvme.program(nvme["n1"])
+def test_a_device_that_loses_pages_is_told(bare):
+    nvme, program = bare, bare.program(bare["n1"])
     allocation = program.alloc(4 * PAGE, nodes=["n2"], kind=NVME)
     allocation.fill(0, 1, 4 * PAGE)
     files = pathlib.Path(f"/proc/{nvme['n2'].process.pid}/fd")
@@ -126,8 +134,8 @@ def test_a_device_that_loses_pages_is_told(nvme):
     program.close()
 
 
-def test_a_device_that_takes_no_more_keeps_what_it_has_and_others_are_used(nvme):
-    program = nvme.program(nvme["n1"])
+def test_a_device_that_takes_no_more_keeps_what_it_has_and_others_are_used(bare):
+    nvme, program = bare, bare.program(bare["n1"])
     kept = program.alloc(4 * PAGE, nodes=["n1"], kind=NVME)
     kept.fill(0, 1, 4 * PAGE)
     program.alloc(8 * MIB, nodes=["n2"], kind=NVME)  # n1 has more room

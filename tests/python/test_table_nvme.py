@@ -76,7 +76,14 @@ def test_appended_rows_go_where_the_tables_are_unless_told(pool, small):
     table.drop()
 
 
-def test_where_a_device_takes_no_more_tables_go_elsewhere(pool, small):
+def test_where_a_device_takes_no_more_tables_go_elsewhere(make_cluster, tmp_path):
+    small = make_cluster(2, budget=8 * MIB,
+                         extra=("--nvme", str(64 * MIB), "--nvme-path", str(tmp_path), "--cache", "0"))
+    with oncilla.connect(small["n1"].socket_path) as session:
+        check_where_a_device_takes_no_more(session, small)
+
+
+def check_where_a_device_takes_no_more(pool, small):
     first = pool.table("first").put(numbered(100), kind="nvme", nodes="n1", replicas=1)
     resource.prlimit(small["n1"].process.pid, resource.RLIMIT_FSIZE, (0, 0))
     with pytest.raises(oncilla.errors.IoError):
