@@ -13,6 +13,7 @@
 #include "fabric/registry/registry.h"
 #include "os/interrupt.h"
 #include "os/signals.h"
+#include "wire/version.h"
 
 namespace ocm::client {
 namespace {
@@ -60,7 +61,7 @@ Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& 
 
   wire::Envelope request;
   wire::SessionHello& hello = *request.mutable_session_hello();
-  hello.set_version(wire::kControlVersion);
+  wire::tell_versions(wire::kControlVersions, hello);
   hello.set_program(as_utf8(program));
   if (resume != nullptr) {
     hello.set_resume_session(resume->who_.session.bytes.data(), 16);
@@ -76,6 +77,8 @@ Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& 
   if (welcome.session_id().size() != 16 || welcome.session_key().size() != 32 || welcome.node().empty()) {
     return Status(Code::kProtocol, "the daemon's welcome is malformed");
   }
+  if (welcome.has_versions())
+    OCM_TRY(wire::agree("control", wire::kControlVersions, wire::versions_from(welcome.versions())).status());
   std::memcpy(daemon->who_.session.bytes.data(), welcome.session_id().data(), 16);
   std::memcpy(daemon->who_.session_key.data(), welcome.session_key().data(), 32);
   daemon->who_.tls = {welcome.tls_ca_file(), welcome.tls_cert_file(), welcome.tls_key_file()};
@@ -95,6 +98,12 @@ Result<std::shared_ptr<Daemon>> Daemon::greet(os::Fd socket, const std::string& 
   }
   OCM_TRY_ASSIGN(daemon->page_,
                  os::Mapping::map(call->reply.fds[1].get(), fabric::shm::kSessionPageBytes, true));
+  const uint32_t filled = daemon->page()->bytes.load(std::memory_order_acquire);
+  if (filled != 0 && filled < sizeof(fabric::shm::SessionPage)) {
+    return Status(Code::kProtocol, "the daemon fills " + std::to_string(filled) +
+                                       " bytes of the session's page, and this library reads " +
+                                       std::to_string(sizeof(fabric::shm::SessionPage)));
+  }
 
   remember_socket(daemon->control_->fd());
   return daemon;

@@ -42,6 +42,11 @@ Status Membership::admit(const NodeInfo& told, uint64_t now_ns) const {
     return Status(Code::kInvalidArgument,
                   "what node " + told.name + " tells of itself has a field over its limit");
   }
+  if (const uint64_t missing = features_all_ & ~told.features; missing != 0) {
+    return Status(Code::kInvalidArgument,
+                  "node " + told.name + " lacks what this cluster does by now (features " +
+                      std::to_string(missing) + "): update its daemon, which is of version " + told.version);
+  }
   const uint64_t deadline_ms = options_.failure_deadline_ns / 1'000'000;
   if (told.failure_deadline_ms != 0 && told.failure_deadline_ms != deadline_ms) {
     return Status(Code::kInvalidArgument, "node " + told.name + " has a failure deadline of " +
@@ -102,6 +107,7 @@ Result<Membership::Heard> Membership::heard(uint64_t now_ns, NodeInfo told) {
 
 void Membership::start_from(uint64_t now_ns, const View& view, const std::string& silent) {
   epoch_ = view.epoch + 1;
+  know_features(view.features_all);
   for (const NodeInfo& node : view.nodes) {
     if (!admit(node, now_ns).is_ok()) continue;
     const uint64_t ago_ns = node.name == silent ? options_.failure_deadline_ns / 2 : 0;
@@ -136,8 +142,19 @@ std::vector<std::string> Membership::tick(uint64_t now_ns) {
     }
   }
   evict(now_ns);
+  raise_features(now_ns);
   OCM_DASSERT(died.empty() || is_valid());
   return died;
+}
+
+void Membership::raise_features(uint64_t now_ns) {
+  if (!began_ns_) began_ns_ = now_ns;
+  if (nodes_.empty() || now_ns < *began_ns_ + options_.failure_deadline_ns) return;
+  uint64_t all = ~uint64_t{0};
+  for (const auto& [name, node] : nodes_) {
+    if (node.info.state != NodeState::kDead) all &= node.info.features;
+  }
+  if (all != ~uint64_t{0}) know_features(all);
 }
 
 void Membership::evict(uint64_t now_ns) {
@@ -187,6 +204,7 @@ View Membership::view(uint64_t now_ns) const {
   View out;
   out.epoch = epoch_;
   out.run = run_;
+  out.features_all = features_all_;
   out.nodes.reserve(nodes_.size());
   each(now_ns, [&out](const NodeInfo& node, uint64_t age) {
     out.nodes.push_back(node);

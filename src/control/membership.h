@@ -10,6 +10,8 @@
 //   M2 the epoch grows with every change of a state, an incarnation or the set of nodes.
 //   M3 a node that has told one run of the coordinator what it has takes no view and no news of names from the runs
 //      before: what those still say, the later one does not know.
+//   M4 features_all() is what every living node has, once the table has had a failure deadline to hear of all. Nothing that
+//      is in it goes while a node of the cluster lives: nodes tell a new run of the coordinator, and who lacks one is refused.
 #pragma once
 
 #include <algorithm>
@@ -55,6 +57,9 @@ class Membership {
   /// node's), kLimit (nodes).
   Result<Heard> heard(uint64_t now_ns, NodeInfo told);
   void goodbye(const std::string& name);
+  /// M4: a node knows them from a former run of the coordinator.
+  void know_features(uint64_t features) { features_all_ |= features; }
+  uint64_t features_all() const { return features_all_; }
   /// Moves states on; gives the names that died.
   std::vector<std::string> tick(uint64_t now_ns);
 
@@ -88,11 +93,14 @@ class Membership {
     return now_ns > node.heard_ns ? now_ns - node.heard_ns : 0;
   }
   Status admit(const NodeInfo& told, uint64_t now_ns) const;
+  void raise_features(uint64_t now_ns);
   void evict(uint64_t now_ns);
 
   const Options options_;
   const uint64_t run_;
   uint64_t epoch_ = 1;
+  uint64_t features_all_ = 0;
+  std::optional<uint64_t> began_ns_;  // the first tick()
   std::map<std::string, Node> nodes_;
 };
 

@@ -66,6 +66,7 @@ struct NodeInfo {
   std::vector<RememberedRun> remembered;  // former runs of the daemon, as voters
   /// How often a daemon was seen again, in the same run, of whose sessions it had freed what they had here as orphans'.
   uint32_t orphans_freed = 0;
+  uint64_t features = 0;  // of its daemon: wire/version.h
 };
 
 struct View {
@@ -73,7 +74,8 @@ struct View {
   std::string coordinator;  // a node; empty: not reachable
   std::string self;         // the node that shows it
   std::vector<NodeInfo> nodes;
-  uint64_t run = 0;  // of the coordinator
+  uint64_t run = 0;           // of the coordinator
+  uint64_t features_all = 0;  // M4 of control/membership.h
 };
 
 }  // namespace ocm::control

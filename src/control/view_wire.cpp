@@ -45,6 +45,7 @@ NodeInfo from_wire(const wire::NodeView& message) {
   out.replicas_freed_before = message.replicas_freed_before();
   out.remembered = remembered_from(message.remembered());
   out.orphans_freed = message.orphans_freed();
+  out.features = message.features();
   return out;
 }
 
@@ -69,6 +70,7 @@ void to_wire(const NodeInfo& node, wire::NodeView& out) {
   out.set_replicas_freed_before(node.replicas_freed_before);
   for (const RememberedRun& run : node.remembered) to_wire(run, *out.add_remembered());
   out.set_orphans_freed(node.orphans_freed);
+  out.set_features(node.features);
 }
 
 View from_wire(const wire::ClusterView& message) {
@@ -79,6 +81,7 @@ View from_wire(const wire::ClusterView& message) {
   out.nodes.reserve(static_cast<size_t>(message.nodes_size()));
   for (const wire::NodeView& node : message.nodes()) out.nodes.push_back(from_wire(node));
   out.run = message.cluster_id();
+  out.features_all = message.features_all();
   return out;
 }
 
@@ -89,6 +92,7 @@ void to_wire(const View& view, wire::ClusterView& out) {
   out.set_self(view.self);
   for (const NodeInfo& node : view.nodes) to_wire(node, *out.add_nodes());
   out.set_cluster_id(view.run);
+  out.set_features_all(view.features_all);
 }
 
 }  // namespace ocm::control

@@ -67,6 +67,7 @@ control::NodeInfo Cluster::self_view() const {
   out.http_address = core_.http_address;
   out.host_id = core_.host_id;
   out.version = kVersion;
+  out.features = core_.versions.features;
   out.failure_deadline_ms = core_.config.failure_deadline_ms;
   out.passes_on = core_.passes_on();
   out.remembered = quorum_.remembered_runs();
@@ -318,6 +319,7 @@ Task<void> Cluster::beat_to(std::string leader) {
     to_wire(self_view(), *beat.mutable_self());
     beat.set_epoch_known(view_.epoch);
     beat.set_coordinator_run(heard_of_.run());
+    beat.set_features_all(view_.features_all);
     control::to_wire(quorum_.newest(), *beat.mutable_council());
     for (const control::Council& council : quorum_.remembered_councils())
       control::to_wire(council, *beat.add_remembered());
@@ -451,6 +453,8 @@ void Cluster::tell_of_leaving() const {
 
 void Cluster::apply(control::View view) {
   view.self = core_.name;
+  view.features_all |=
+      view_.features_all;  // M4 of control/membership.h: a new coordinator hears of them from here
   if (core_.now_ns() < keep_until_ns_) {
     for (const control::NodeInfo& node : view.nodes) kept_.erase(node.name);
     for (const auto& [name, node] : kept_) view.nodes.push_back(node);

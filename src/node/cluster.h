@@ -63,6 +63,8 @@ class Cluster {
   }
   /// LeaseHolder::is_cut_off() of control/quorum.h: whoever does not answer may be well.
   bool is_cut_off() const { return quorum_.is_cut_off(); }
+  /// Every node of the cluster has these features, bits of wire::Versions::features; and will.
+  bool all_have(uint64_t features) const { return (features & ~view_.features_all) == 0; }
   /// False while this daemon has just started and does not know the others yet.
   bool settled() const;
   /// This daemon, or the coordinator that it is, has started so lately that living nodes may be unknown yet.

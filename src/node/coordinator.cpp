@@ -61,6 +61,7 @@ void Coordinator::tell_view(wire::ClusterView& out) const {
   out.set_epoch(membership_.epoch());
   out.set_cluster_id(membership_.run());
   out.set_coordinator(core_.name);
+  out.set_features_all(membership_.features_all());
   membership_.each(core_.now_ns(), [&out](const control::NodeInfo& node, uint64_t age_ns) {
     wire::NodeView& told = *out.add_nodes();
     to_wire(node, told);
@@ -211,6 +212,7 @@ Reply Coordinator::on_heartbeat(const wire::Heartbeat& beat) {
   // This node is heard by look() alone.
   if (beat.self().name() == core_.name)
     return Status::of_node(Code::kExists, core_.name, " is the coordinator's own name");
+  membership_.know_features(beat.features_all());
   const auto heard = membership_.heard(now, control::from_wire(beat.self()));
   if (!heard.is_ok()) return heard.status();
   quorum_.reported(control::voter_report_from(beat));

@@ -24,6 +24,7 @@
 #include "oncilla/oncilla.h"
 #include "os/secret.h"
 #include "wire/convert.h"
+#include "wire/version.h"
 
 #define OCM_NODE_TEXT_(x) #x
 #define OCM_NODE_TEXT(x) OCM_NODE_TEXT_(x)
@@ -67,6 +68,7 @@ struct Core {
   control::Incarnation incarnation;
   uint32_t partition = 0;
   std::string host_id;
+  wire::Versions versions = wire::kControlVersions;
   os::Secret token;
   std::shared_ptr<control::TlsContext> tls;  // null: plain
   std::unique_ptr<VoterStore> voter_store;   // null: none

@@ -59,10 +59,7 @@ Result<wire::Envelope> PeerGate::step(const Core& core, const control::Connectio
   wire::Envelope out;
   if (request.has_node_hello() && node_.empty()) {
     const auto& hello = request.node_hello();
-    if (hello.version() != wire::kControlVersion) {
-      return Status(Code::kProtocol, "control version " + std::to_string(hello.version()) + "; here " +
-                                         std::to_string(wire::kControlVersion));
-    }
+    OCM_TRY(wire::agree("control", core.versions, wire::versions_of(hello)).status());
     OCM_TRY(control::check_node_name(hello.node()));
     if (hello.nonce().size() != kNonceBytes)
       return Status(Code::kProtocol, "the nonce has " + std::to_string(hello.nonce().size()) +
@@ -84,6 +81,7 @@ Result<wire::Envelope> PeerGate::step(const Core& core, const control::Connectio
     challenge.set_nonce(server_nonce_);
     challenge.set_node(core.name);
     challenge.set_incarnation(id_field(core.incarnation));
+    wire::versions_to(core.versions, *challenge.mutable_versions());
     challenge.set_proof(
         field(proof(core, "oncilla server", core.name, client_nonce_, server_nonce_, binding_)));
     return out;
@@ -112,7 +110,7 @@ control::Task<Result<std::shared_ptr<control::Link>>> dial(Core& core, control::
   connection->start(nullptr, nullptr);
   const std::string mine = nonce();
   wire::Envelope hello;
-  hello.mutable_node_hello()->set_version(wire::kControlVersion);
+  wire::tell_versions(core.versions, *hello.mutable_node_hello());
   hello.mutable_node_hello()->set_node(core.name);
   hello.mutable_node_hello()->set_nonce(mine);
   hello.mutable_node_hello()->set_incarnation(id_field(core.incarnation));
@@ -136,6 +134,8 @@ control::Task<Result<std::shared_ptr<control::Link>>> dial(Core& core, control::
       const auto where = control::HostPort::parse(address);
       status = check_certificate(*connection, challenge.node(), where.is_ok() ? where.value().host : address);
     }
+    if (status.is_ok() && challenge.has_versions())
+      status = wire::agree("control", core.versions, wire::versions_from(challenge.versions())).status();
     if (status.is_ok()) {
       wire::Envelope last;
       last.mutable_node_proof()->set_proof(

@@ -130,6 +130,7 @@ Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello 
   welcome.set_tls_key_file(absolute(core_.config.tls_client_key));
   welcome.set_slots(home_.slots());
   welcome.set_version(kVersion);
+  wire::versions_to(core_.versions, *welcome.mutable_versions());
   fabric::each_setting([&](const fabric::Entry& entry, const Setting& setting) {
     if (!setting.for_programs) return;
     auto& told = *welcome.add_fabric_settings();

@@ -17,10 +17,7 @@ std::string Sessions::resume_key(const SessionId& id) const {
 
 Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_t uid, uint32_t pid) {
   if (core_.draining) return Status::of_node(Code::kDraining, core_.name, " is shutting down");
-  if (hello.version() != wire::kControlVersion) {
-    return Status(Code::kProtocol, "control version " + std::to_string(hello.version()) +
-                                       "; the daemon speaks " + std::to_string(wire::kControlVersion));
-  }
+  OCM_TRY(wire::agree("control", core_.versions, wire::versions_of(hello)).status());
   std::shared_ptr<Session> session;
   if (!hello.resume_session().empty()) {
     SessionId id;
@@ -52,6 +49,9 @@ Result<Sessions::Opened> Sessions::open(const wire::SessionHello& hello, uint32_
   OCM_TRY_ASSIGN(out.page, os::make_memfd("oncilla-session", fabric::shm::kSessionPageBytes, {}));
   OCM_TRY_ASSIGN(os::Mapping page, os::Mapping::map(out.page.get(), fabric::shm::kSessionPageBytes, true));
   if (session->page.data() != nullptr) look_at_page(*session);
+  auto* const told = reinterpret_cast<fabric::shm::SessionPage*>(page.data());
+  told->version.store(core_.versions.max, std::memory_order_relaxed);
+  told->bytes.store(sizeof(fabric::shm::SessionPage), std::memory_order_release);
   session->page = std::move(page);
   session->nodes_version =
       core_.env.random_number() & ~uint64_t{1};  // another run's page is told from this one

@@ -23,9 +23,6 @@ inline constexpr size_t kNodeBytesMax = size_t{28} << 20;
 inline constexpr uint32_t kControlFdsMax = 16;
 /// Of the sentence that says why a request failed.
 inline constexpr size_t kDetailBytesMax = 4096;
-/// Of the messages and of the tables that programs map (fabric/shm/tables.h). Both hellos carry it; another
-/// one is refused.
-inline constexpr uint32_t kControlVersion = 8;
 
 /// Appends header and message to `out`. Errors: kTooLarge.
 Status append_control(const Envelope& message, std::string& out, size_t bytes_max = kControlBytesMax);

@@ -28,7 +28,8 @@ namespace ocm::wire {
 
 enum class FrameType : uint8_t {
   // requests
-  kHello = 1,   // payload: SessionId(16) + client nonce(16); operand: route, 0: none; offset: its attempt
+  kHello =
+      1,  // payload: SessionId(16) + client nonce(16), + versions(16); operand: route, 0: none; offset: its attempt
   kProof = 2,   // payload: HMAC(32)
   kAttach = 3,  // payload: AttachBody
   kDetach = 4,
@@ -43,9 +44,11 @@ enum class FrameType : uint8_t {
   kFence = 13,   // replied to when every earlier request on this connection was applied
   kNotify = 14,  // adds `operand` to the word at `offset` and wakes its waiters; after all earlier puts
   // replies
-  kReply = 32,      // operand: code, or the old value of an atomic; payload: get's bytes
-  kError = 33,      // operand: code as a negative int; no payload; offset: in LIMIT, a user's share, or 0
-  kChallenge = 34,  // payload: server nonce(16) + server proof(32)
+  kReply = 32,  // operand: code, or the old value of an atomic; payload: get's bytes
+  kError =
+      33,  // operand: code as a negative int; no payload; offset: in LIMIT, a user's share, or 0; to a hello in
+           // PROTOCOL, the server's versions: min << 32 | max
+  kChallenge = 34,  // payload: server nonce(16) + server proof(32), + versions(16) where the hello had them
 };
 
 inline constexpr uint16_t kFrameMagic = 0x4D4F;

@@ -19,8 +19,8 @@ import struct
 
 PROTO = pathlib.Path(__file__).resolve().parents[2] / "src/wire/control.proto"
 FDS_MAX = 64
-CONTROL_VERSION = int(re.search(r"kControlVersion = (\d+)",
-                                (PROTO.parent / "control.h").read_text()).group(1))
+CONTROL_VERSION = int(re.search(r"kControlVersions\{\.min = \d+, \.max = (\d+)",
+                                (PROTO.parent / "version.h").read_text()).group(1))
 
 
 class Field:

@@ -99,9 +99,18 @@ def test_silent_control_connections_shut_nobody_out(make_cluster):
 
 
 @pytest.mark.parametrize("who", ["daemon", "program"])
-def test_another_control_version_is_told_so(shared, who):
-    hello = b"\xc2\x02\x02\x08\x63" if who == "daemon" else b"\x52\x02\x08\x63"  # its version is 99
-    message = b"\x08\x01" + hello
+@pytest.mark.parametrize("versions, told", [
+    (b"", b"control version 99; here"),
+    (b"\x08\x62\x10\x65", b"control version 98 to 101; here"),
+    (b"\x08\x01\x10\x02", b"control version 1 to 2; here"),
+    (b"\x08\x09\x10\x07", b"control version 9 to 7; here"),  # no range
+    (b"\x08\x01", b"control version 1 to 0; here"),
+])
+def test_another_control_version_is_told_so(shared, who, versions, told):
+    body = b"\x08\x63"  # its version is 99, and it may know a range
+    if versions:
+        body += (b"\x3a" if who == "daemon" else b"\x2a") + bytes([len(versions)]) + versions
+    message = b"\x08\x01" + (b"\xc2\x02" if who == "daemon" else b"\x52") + bytes([len(body)]) + body
     if who == "daemon":
         s = socket.create_connection(address_of(shared["n2"].control))
     else:
@@ -110,7 +119,16 @@ def test_another_control_version_is_told_so(shared, who):
     with s:
         s.settimeout(5)
         s.sendall(struct.pack("<I", len(message)) + message)
-        assert b"control version 99" in s.recv(4096)
+        assert told in s.recv(4096)
+
+
+def test_a_later_daemon_that_speaks_this_version_too_is_let_in(shared):
+    version = CONTROL_VERSION
+    raw = RawProgram(shared["n1"])
+    reply = raw.call("session_hello", version=version, versions={"min": version, "max": version + 1, "features": 255})
+    assert reply["code"] == 0 and reply["session_welcome"]["versions"]["max"] == version
+    raw.close()
+    works(shared)
 
 
 @pytest.mark.parametrize("uid", [None, 1002])

@@ -209,11 +209,15 @@ std::vector<std::string> fuzz::seeds() {
   out.push_back(all);
   out.push_back("\2" + described(wire::FrameType::kGet, 0, 4096, 0) +
                 described(wire::FrameType::kPut, 0, 200, 200));
-  for (const wire::FrameType type : {wire::FrameType::kHello, wire::FrameType::kPut, wire::FrameType::kGet}) {
+  using Type = wire::FrameType;
+  for (const auto& [type, length] : {std::pair<Type, uint64_t>{Type::kHello, tcp::kHelloBytes},
+                                     {Type::kHello, tcp::kHelloBytes + tcp::kVersionsBytes},
+                                     {Type::kPut, 100},
+                                     {Type::kGet, 100}}) {
     wire::FrameHeader header;
     header.type = type;
-    header.length = type == wire::FrameType::kHello ? 32 : 100;
-    std::string text(1 + wire::kFrameHeaderBytes + 100, '\0');
+    header.length = length;
+    std::string text(1 + wire::kFrameHeaderBytes + 100, '\1');
     wire::encode_frame(header, reinterpret_cast<std::byte*>(text.data() + 1));
     out.push_back(text);
     text[0] = 1;

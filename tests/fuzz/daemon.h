@@ -107,7 +107,7 @@ class Daemon {
     honest->uid = uid;
     bool answered = false;
     wire::Envelope hello, request;
-    hello.mutable_session_hello()->set_version(wire::kControlVersion);
+    hello.mutable_session_hello()->set_version(wire::kControlVersions.max);
     request.mutable_cluster();
     ask(honest, std::move(hello));
     env_.run(0);
@@ -202,7 +202,7 @@ inline void remove_names(Env& env, Daemon& daemon) {
   const auto root = std::make_shared<node::Program>();
   std::vector<std::string> names;
   wire::Envelope hello, list;
-  hello.mutable_session_hello()->set_version(wire::kControlVersion);
+  hello.mutable_session_hello()->set_version(wire::kControlVersions.max);
   list.mutable_name_list();
   daemon.ask(root, std::move(hello));
   env.run(0);

@@ -4,6 +4,7 @@
 #include "fuzz.h"
 #include "node_input.h"
 #include "records.h"
+#include "wire/version.h"
 
 using namespace ocm;
 using namespace ocm::fuzz::node_input;
@@ -48,7 +49,7 @@ wire::PartMoved part_after(uint64_t second_id) {
 
 Envelope hello(const std::string& resume = "") {
   Envelope out;
-  out.mutable_session_hello()->set_version(wire::kControlVersion);
+  out.mutable_session_hello()->set_version(wire::kControlVersions.max);
   out.mutable_session_hello()->set_resume_session(resume);
   return out;
 }

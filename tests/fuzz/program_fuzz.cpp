@@ -170,7 +170,7 @@ const std::string kFirst(1, '\0'), kSecond(1, '\1');
 
 wire::Envelope hello(const std::string& resume = "") {
   wire::Envelope out;
-  out.mutable_session_hello()->set_version(wire::kControlVersion);
+  out.mutable_session_hello()->set_version(wire::kControlVersions.max);
   out.mutable_session_hello()->set_resume_session(resume);
   return out;
 }

@@ -95,7 +95,7 @@ Task<Status> Program::greet() {
   daemon->connected(session_);
   wire::Envelope request;
   auto& hello = *request.mutable_session_hello();
-  hello.set_version(wire::kControlVersion);
+  hello.set_version(wire::kControlVersions.max);
   hello.set_program("program");
   hello.set_resume_session(session_id_);
   hello.set_resume_key(resume_key_);

@@ -47,6 +47,53 @@ TEST(Membership, NodesOfOneClusterHaveOneFailureDeadline) {
   EXPECT_TRUE(m.heard(kStart, other).is_ok());
 }
 
+constexpr uint64_t kOneDeadline = 3 * kSecond;
+
+NodeInfo node_with(uint64_t features, const std::string& name, uint32_t partition) {
+  NodeInfo out = node(name, partition);
+  out.features = features;
+  return out;
+}
+/// Every node of it is heard at that moment.
+void tick_with(Membership& m, uint64_t now, const std::vector<NodeInfo>& heard) {
+  for (const NodeInfo& one : heard) ASSERT_TRUE(m.heard(now, one).is_ok());
+  (void)m.tick(now);
+}
+
+TEST(Membership, WhatAllNodesHaveIsKnownOnceAllCanHaveBeenHeard) {
+  Membership m = table();
+  tick_with(m, kStart, {node_with(6, "a", 5)});
+  tick_with(m, kStart + kOneDeadline - 1, {node_with(6, "a", 5)});
+  EXPECT_EQ(m.features_all(), 0u) << "M4: one that lacks it may be there and not heard yet";
+  tick_with(m, kStart + kOneDeadline, {node_with(6, "a", 5), node_with(3, "b", 6)});
+  EXPECT_EQ(m.features_all(), 2u);
+  EXPECT_EQ(m.view(kStart + kOneDeadline).features_all, 2u);
+}
+
+TEST(Membership, WhatAllHaveGoesOnlyUp) {
+  Membership m = table();
+  tick_with(m, kStart, {node_with(1, "a", 5), node_with(0, "b", 6)});
+  tick_with(m, kStart + kOneDeadline, {node_with(1, "a", 5), node_with(0, "b", 6)});
+  EXPECT_EQ(m.features_all(), 0u);
+  tick_with(m, kStart + 2 * kOneDeadline, {node_with(1, "a", 5)});  // b is dead: all that live have it
+  EXPECT_EQ(m.features_all(), 1u);
+  const Status refused = m.heard(kStart + 3 * kOneDeadline, node_with(0, "b", 6)).status();
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  EXPECT_NE(refused.message().find("update its daemon"), std::string_view::npos) << refused.message();
+  EXPECT_TRUE(m.heard(kStart + 3 * kOneDeadline, node_with(3, "b", 6)).is_ok());
+}
+
+TEST(Membership, WhatAllHaveOutlivesTheCoordinator) {
+  Membership told = table();
+  told.know_features(4);
+  (void)told.tick(kStart);
+  EXPECT_EQ(told.features_all(), 4u) << "a node knew it";
+  EXPECT_FALSE(told.heard(kStart, node_with(0, "a", 5)).is_ok());
+  Membership next({}, 8);
+  next.start_from(kStart, told.view(kStart), "");
+  EXPECT_EQ(next.features_all(), 4u) << "the view had it";
+}
+
 TEST(Membership, SeedsAndACoordinatorDoNotMix) {
   for (const bool passes_on : {false, true}) {
     Membership m({.passes_on = passes_on}, 7);

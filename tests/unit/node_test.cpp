@@ -104,6 +104,40 @@ TEST_F(NodeTest, AnotherVersionIsRefused) {
   EXPECT_EQ(p.hello(99).code(), code(Code::kProtocol));
 }
 
+TEST_F(NodeTest, TheHighestVersionInCommonIsSpoken) {
+  constexpr uint32_t kMine = wire::kControlVersions.max;
+  const struct {
+    uint32_t min, max;
+    bool welcome;
+  } cases[] = {
+      {kMine, kMine + 1, true}, {kMine - 3, kMine, true},      {1, 1000, true}, {kMine + 1, kMine + 2, false},
+      {1, kMine - 2, false},    {kMine + 1, kMine - 1, false}, {0, 0, false},   {0, kMine, false}};
+  start();
+  for (const auto& one : cases) {
+    Program p(std::move(node_->connect_local()).value());
+    wire::Envelope hello;
+    hello.mutable_session_hello()->set_version(one.min);
+    hello.mutable_session_hello()->mutable_versions()->set_min(one.min);
+    hello.mutable_session_hello()->mutable_versions()->set_max(one.max);
+    const wire::Envelope reply = p.call(std::move(hello));
+    EXPECT_EQ(reply.code(), one.welcome ? 0 : code(Code::kProtocol)) << one.min << ' ' << one.max;
+    if (one.welcome)
+      EXPECT_EQ(wire::versions_from(reply.session_welcome().versions()), wire::kControlVersions);
+    else
+      EXPECT_NE(reply.detail().find("here " + std::to_string(kMine)), std::string::npos) << reply.detail();
+  }
+}
+
+TEST_F(NodeTest, TheSessionPageSaysHowFarItIsFilled) {
+  start();
+  Program p = program();
+  auto page = os::Mapping::map(p.fds[1].get(), fabric::shm::kSessionPageBytes, false);
+  ASSERT_TRUE(page.is_ok());
+  const auto* told = reinterpret_cast<const fabric::shm::SessionPage*>(page.value().data());
+  EXPECT_EQ(told->bytes.load(), sizeof(fabric::shm::SessionPage));
+  EXPECT_EQ(told->version.load(), wire::kControlVersions.max);
+}
+
 TEST_F(NodeTest, AllocatesOpensAndFrees) {
   start();
   Program p = program();
@@ -316,7 +350,7 @@ TEST_F(NodeTest, ASessionIsTakenUpAgainOnlyWithItsKeyAndNeverOnceItHasEnded) {
   }
   ASSERT_TRUE(becomes_free());
   wire::Envelope m;
-  m.mutable_session_hello()->set_version(wire::kControlVersion);
+  m.mutable_session_hello()->set_version(wire::kControlVersions.max);
   m.mutable_session_hello()->set_resume_session(id);
   m.mutable_session_hello()->set_resume_key(std::string(32, 'x'));
   Program wrong(std::move(node_->connect_local()).value());

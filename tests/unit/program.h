@@ -12,6 +12,7 @@
 #include "control.pb.h"
 #include "os/fd.h"
 #include "wire/control.h"
+#include "wire/version.h"
 
 namespace ocm::test {
 
@@ -53,7 +54,7 @@ class Program {
     return out;
   }
 
-  wire::Envelope hello(uint32_t version = wire::kControlVersion) {
+  wire::Envelope hello(uint32_t version = wire::kControlVersions.max) {
     wire::Envelope m;
     m.mutable_session_hello()->set_version(version);
     m.mutable_session_hello()->set_program("test");

@@ -14,7 +14,7 @@ struct SessionsRun {
   /// Of a new session.
   static wire::SessionHello hello() {
     wire::SessionHello out;
-    out.set_version(wire::kControlVersion);
+    out.set_version(wire::kControlVersions.max);
     return out;
   }
   /// Of one that was opened in a former run.

@@ -17,6 +17,7 @@ namespace {
 
 using wire::FrameHeader;
 using wire::FrameType;
+using wire::kDataVersions;
 using wire::kFrameHeaderBytes;
 using Bytes = std::vector<std::byte>;
 
@@ -306,6 +307,34 @@ TEST_F(TcpHostileTest, AGetAnswersWithWhatWasThereBeforeTheWritesBehindIt) {
   }
 }
 
+TEST_F(TcpHostileTest, AHelloOfAnotherVersionIsToldTheServersOwn) {
+  for (const wire::Versions there : {wire::Versions{kDataVersions.max + 1, kDataVersions.max + 3},
+                                     wire::Versions{0, 0}, wire::Versions{2, 1}, wire::Versions{0, 1}}) {
+    Peer peer(server->address());
+    Bytes hello(kHelloBytes + kVersionsBytes);
+    encode_versions(there, hello.data() + kHelloBytes);
+    peer.write(frame(FrameType::kHello, hello));
+    FrameHeader header;
+    ASSERT_TRUE(peer.read_header(header));
+    EXPECT_EQ(header.type, FrameType::kError);
+    EXPECT_EQ(static_cast<int64_t>(header.operand), static_cast<int64_t>(Code::kProtocol));
+    EXPECT_EQ(header.offset, uint64_t{kDataVersions.min} << 32 | kDataVersions.max);
+    EXPECT_TRUE(peer.is_closed_by_peer());
+  }
+  expect_server_lives();
+}
+
+TEST_F(TcpHostileTest, AHelloHasTheLengthOfOneWithVersionsOrWithout) {
+  for (const size_t bytes : {size_t{0}, kHelloBytes - 1, kHelloBytes + 1, kHelloBytes + kVersionsBytes + 1}) {
+    Peer peer(server->address());
+    peer.write(frame(FrameType::kHello, Bytes(bytes)));
+    EXPECT_TRUE(peer.is_closed_by_peer()) << bytes;
+  }
+  Peer old(server->address());
+  authenticate(old);
+  expect_server_lives();
+}
+
 TEST_F(TcpHostileTest, AWrongSessionKeyIsRefused) {
   Credentials who = credentials();
   who.session_key[0] ^= std::byte{1};
@@ -361,15 +390,19 @@ TEST_F(TcpHostileTest, NobodyListeningIsPeerLost) {
 class FakeServer {
  public:
   using Behaviour = std::function<void(int fd)>;
-  explicit FakeServer(Behaviour behaviour) {
+  explicit FakeServer(Behaviour behaviour) : FakeServer(std::vector<Behaviour>{std::move(behaviour)}) {}
+  /// Towards one connection after the other.
+  explicit FakeServer(std::vector<Behaviour> behaviours) {
     auto listener = listen_on("127.0.0.1:0");
     EXPECT_TRUE(listener.is_ok());
     listener_ = std::move(listener).value();
-    thread_ = std::thread([this, behaviour = std::move(behaviour)] {
-      pollfd p{listener_.get(), POLLIN, 0};
-      if (::poll(&p, 1, 10'000) <= 0) return;
-      const os::Fd fd(::accept(listener_.get(), nullptr, nullptr));
-      behaviour(fd.get());
+    thread_ = std::thread([this, behaviours = std::move(behaviours)] {
+      for (const Behaviour& behaviour : behaviours) {
+        pollfd p{listener_.get(), POLLIN, 0};
+        if (::poll(&p, 1, 10'000) <= 0) return;
+        const os::Fd fd(::accept(listener_.get(), nullptr, nullptr));
+        behaviour(fd.get());
+      }
     });
   }
   ~FakeServer() { thread_.join(); }
@@ -382,14 +415,15 @@ class FakeServer {
     [[maybe_unused]] const ssize_t n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
   /// Plays the home's part until the client is authenticated.
-  static void welcome(int fd, TestDirectory& directory) {
-    Bytes hello(kFrameHeaderBytes + kHelloBytes);
+  static void welcome(int fd, TestDirectory& directory, size_t versions_bytes = kVersionsBytes) {
+    Bytes hello(kFrameHeaderBytes + kHelloBytes + versions_bytes);
     ASSERT_TRUE(read(fd, hello));
     SessionId session;
     Nonce client;
     std::memcpy(session.bytes.data(), hello.data() + kFrameHeaderBytes, 16);
     std::memcpy(client.data(), hello.data() + kFrameHeaderBytes + 16, kNonceBytes);
-    Bytes challenge(kChallengeBytes);
+    Bytes challenge(kChallengeBytes + versions_bytes);
+    if (versions_bytes > 0) encode_versions(kDataVersions, challenge.data() + kChallengeBytes);
     const os::Digest proof = server_proof(directory.session_key(session), client, Nonce{}, {});
     std::copy(proof.begin(), proof.end(), challenge.begin() + kNonceBytes);
     write(fd, frame(FrameType::kChallenge, challenge));
@@ -429,7 +463,7 @@ class TcpBadHomeTest : public TcpTest {
 
 TEST_F(TcpBadHomeTest, GarbageWhileConnectingIsAProtocolError) {
   FakeServer fake([](int fd) {
-    Bytes sink(kFrameHeaderBytes + kHelloBytes);
+    Bytes sink(kFrameHeaderBytes + kHelloBytes + kVersionsBytes);
     FakeServer::read(fd, sink);
     FakeServer::write(fd, pattern(500, 1));
     FakeServer::read(fd, sink);
@@ -439,10 +473,45 @@ TEST_F(TcpBadHomeTest, GarbageWhileConnectingIsAProtocolError) {
 
 TEST_F(TcpBadHomeTest, SilenceWhileConnectingMeetsTheDeadline) {
   FakeServer fake([](int fd) {
-    Bytes sink(kFrameHeaderBytes + kHelloBytes + 1);
+    Bytes sink(kFrameHeaderBytes + kHelloBytes + kVersionsBytes + 1);
     FakeServer::read(fd, sink);
   });
   EXPECT_EQ(connect_to_fake(fake, os::Deadline::after_ns(30'000'000)).status().code(), Code::kDeadline);
+}
+
+/// As one did that knew no ranges: a hello of another length ended its connection.
+TEST_F(TcpBadHomeTest, AnOlderHomeIsAskedAgainInItsOwnWay) {
+  const wire::Versions old{1, 1};
+  ASSERT_TRUE(wire::agree("data", kDataVersions, old).is_ok());
+  const FakeServer fake({[](int fd) {
+                           Bytes header(kFrameHeaderBytes);
+                           FakeServer::read(fd, header);
+                         },
+                         [&](int fd) { FakeServer::welcome(fd, directory, 0); }});
+  const auto channel = connect_to_fake(fake);
+  EXPECT_TRUE(channel.is_ok()) << channel.status().to_string();
+}
+
+TEST_F(TcpBadHomeTest, AHomeOfAnotherVersionIsRefusedWithBothRanges) {
+  for (const bool refuses : {false, true}) {
+    FakeServer fake([&](int fd) {
+      Bytes sink(kFrameHeaderBytes + kHelloBytes + kVersionsBytes),
+          challenge(kChallengeBytes + kVersionsBytes);
+      FakeServer::read(fd, sink);
+      encode_versions({7, 9}, challenge.data() + kChallengeBytes);
+      FakeServer::write(fd, !refuses ? frame(FrameType::kChallenge, challenge)
+                                     : frame(FrameType::kError, {}, [](FrameHeader& h) {
+                                         h.operand =
+                                             static_cast<uint64_t>(static_cast<int64_t>(Code::kProtocol));
+                                         h.offset = uint64_t{7} << 32 | 9;
+                                       }));
+      FakeServer::read(fd, sink);
+    });
+    const Status refused = connect_to_fake(fake).status();
+    EXPECT_EQ(refused.code(), Code::kProtocol);
+    for (const char* told : {"data version 7 to 9", "here 1"})
+      EXPECT_NE(refused.message().find(told), std::string_view::npos) << refused.message();
+  }
 }
 
 /// Its backlog is full: the kernel answers no SYN, and by itself would try for two minutes.
@@ -474,9 +543,10 @@ TEST_F(TcpBadHomeTest, AnAddressThatDoesNotAnswerMeetsTheDeadline) {
 
 TEST_F(TcpBadHomeTest, AServerWithoutTheKeyIsRefused) {
   FakeServer fake([](int fd) {
-    Bytes sink(kFrameHeaderBytes + kHelloBytes);
+    Bytes sink(kFrameHeaderBytes + kHelloBytes + kVersionsBytes), challenge(kChallengeBytes + kVersionsBytes);
+    encode_versions(kDataVersions, challenge.data() + kChallengeBytes);
     FakeServer::read(fd, sink);
-    FakeServer::write(fd, frame(FrameType::kChallenge, Bytes(kChallengeBytes)));
+    FakeServer::write(fd, frame(FrameType::kChallenge, challenge));
     FakeServer::read(fd, sink);
   });
   EXPECT_EQ(connect_to_fake(fake).status().code(), Code::kAuth);

@@ -40,6 +40,7 @@ NodeInfo full_node() {
   out.replicas_freed_before = 14;
   out.remembered = {{run_named('b'), 15}, {run_named('c'), 0}};
   out.orphans_freed = 16;
+  out.features = 17;
   return out;
 }
 
@@ -73,6 +74,7 @@ void expect_full(const NodeInfo& node) {
   EXPECT_EQ(node.failure_deadline_ms, full.failure_deadline_ms);
   EXPECT_EQ(node.passes_on, full.passes_on);
   EXPECT_EQ(node.replicas_freed_before, full.replicas_freed_before);
+  EXPECT_EQ(node.features, full.features);
   EXPECT_EQ(node.remembered, full.remembered);
   EXPECT_EQ(node.orphans_freed, full.orphans_freed);
 }

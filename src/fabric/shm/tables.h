@@ -13,9 +13,14 @@
 // daemon trusts no number in it. And it holds what the daemon tells the session unasked: which runs of daemons are dead or
 // drain, all others live. The daemon writes it whole at each change, between two steps of `nodes_version`, which is odd
 // meanwhile; programs look at the version where they wait for a node, and read the rest when it has changed.
+//
+// A program keeps its library over an update of the daemon, so what stands here stays where it is: the tables grow at their
+// ends only. The page's header says how far this daemon fills it. The generation table needs none: what is added to it
+// stands behind its slots, and the length of its memfd tells whether it is there.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace ocm::fabric::shm {
@@ -47,6 +52,8 @@ struct SessionPage {
   static constexpr uint64_t kNodes = 384;  // of more, some are taken for alive
 
   std::atomic<uint64_t> put_bytes, get_bytes, put_ops, get_ops, atomic_ops;
+  std::atomic<uint32_t> bytes,
+      version;  // of this header's daemon: sizeof, and wire::kControlVersions.max; 0: older
   alignas(64) std::atomic<uint64_t> nodes_version;  // 0: this daemon tells nothing
   std::atomic<uint64_t> nodes_count;
   std::atomic<uint64_t> nodes[kNodes];  // NodeWord::word()
@@ -57,6 +64,12 @@ struct SessionPage {
   }
 };
 inline constexpr uint64_t kSessionPageBytes = 4096;
+// Programs that run read them there.
+static_assert(offsetof(GenerationTable, lease_until_ns) == 0 && offsetof(GenerationTable, generation) == 8);
+static_assert(offsetof(SessionPage, put_bytes) == 0 && offsetof(SessionPage, atomic_ops) == 32 &&
+              offsetof(SessionPage, bytes) == 40 && offsetof(SessionPage, version) == 44 &&
+              offsetof(SessionPage, nodes_version) == 64 && offsetof(SessionPage, nodes_count) == 72 &&
+              offsetof(SessionPage, nodes) == 80);
 static_assert(sizeof(SessionPage) <= kSessionPageBytes);
 
 }  // namespace ocm::fabric::shm

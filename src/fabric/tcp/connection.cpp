@@ -40,10 +40,10 @@ OpCode op_code(FrameType type) {
   }
 }
 
-/// The payload that a request of this type must bring; puts bring any.
-uint64_t body_bytes(FrameType type) {
-  switch (type) {
-    case FrameType::kHello: return kHelloBytes;
+/// The payload that such a request must bring; puts bring any.
+uint64_t body_bytes(const FrameHeader& header) {
+  switch (header.type) {
+    case FrameType::kHello: return header.length == kHelloBytes ? kHelloBytes : kHelloBytes + kVersionsBytes;
     case FrameType::kProof: return kProofBytes;
     case FrameType::kAttach: return wire::kAttachBodyBytes;
     case FrameType::kCompareSwap: return 8;
@@ -228,7 +228,7 @@ void Connection::parse(Scratch& scratch) {
       close();
       return;
     }
-    const uint64_t body = body_bytes(header.type);
+    const uint64_t body = body_bytes(header);
     const bool sized =
         header.type == FrameType::kPut || header.type == FrameType::kGet || header.length == body;
     const bool allowed =
@@ -424,6 +424,12 @@ void Connection::on_frame(const FrameHeader& header, const std::byte* body) {
 
 void Connection::on_hello(const FrameHeader& header, const std::byte* body) {
   if (fault::at(fault::Point::kHelloNoMemory)) throw std::bad_alloc();
+  const std::span<const std::byte> versions(body + kHelloBytes, header.length - kHelloBytes);
+  if (!wire::agree("data", wire::kDataVersions, decode_versions(versions)).is_ok()) {
+    refuse(header, Code::kProtocol, uint64_t{wire::kDataVersions.min} << 32 | wire::kDataVersions.max);
+    state_ = State::kClosing;
+    return;
+  }
   SessionId session;
   std::memcpy(session.bytes.data(), body, session.bytes.size());
   std::memcpy(client_nonce_.data(), body + session.bytes.size(), kNonceBytes);
@@ -435,11 +441,12 @@ void Connection::on_hello(const FrameHeader& header, const std::byte* body) {
   FrameHeader out;
   out.type = FrameType::kChallenge;
   out.tag = header.tag;
-  out.length = kChallengeBytes;
-  std::byte* bytes = tx_.append(kFrameHeaderBytes + kChallengeBytes);
+  out.length = kChallengeBytes + versions.size();
+  std::byte* bytes = tx_.append(kFrameHeaderBytes + out.length);
   wire::encode_frame(out, bytes);
   std::memcpy(bytes + kFrameHeaderBytes, server_nonce_.data(), kNonceBytes);
   std::memcpy(bytes + kFrameHeaderBytes + kNonceBytes, proof.data(), proof.size());
+  if (!versions.empty()) encode_versions(wire::kDataVersions, bytes + kFrameHeaderBytes + kChallengeBytes);
   state_ = State::kProof;
 }
 

@@ -57,6 +57,12 @@ class Talk {
  private:
   /// `share`: see FrameType::kError.
   static Status refused(Code code, uint64_t share) {
+    if (code == Code::kProtocol && share != 0) {
+      const wire::Versions there{.min = static_cast<uint32_t>(share >> 32),
+                                 .max = static_cast<uint32_t>(share)};
+      const Status none = wire::agree("data", wire::kDataVersions, there).status();
+      return none.is_ok() ? not_ours() : none;
+    }
     if (code != Code::kLimit) return code;
     if (share == 0)
       return Status(
@@ -106,6 +112,23 @@ class Talk {
   os::Interrupts interrupts_;
 };
 
+/// Says hello, with `versions_bytes` of them, and receives what the home answers.
+Result<std::vector<std::byte>> challenge_of(Stream& stream, os::Deadline deadline, const Credentials& who,
+                                            const Nonce& client_nonce, size_t versions_bytes) {
+  Talk talk(stream, deadline);
+  FrameHeader hello;
+  hello.type = FrameType::kHello;
+  hello.operand = who.route;
+  hello.offset = who.attempt;
+  std::array<std::byte, kNonceBytes + kVersionsBytes> rest;
+  std::copy(client_nonce.begin(), client_nonce.end(), rest.begin());
+  encode_versions(wire::kDataVersions, rest.data() + kNonceBytes);
+  OCM_TRY(talk.send(hello, who.session.bytes, std::span(rest).first(kNonceBytes + versions_bytes)));
+  std::vector<std::byte> out(kChallengeBytes + versions_bytes);
+  OCM_TRY(talk.expect(FrameType::kChallenge, out));
+  return out;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<TlsContext>> TcpConnector::context_for(const TlsFiles& files) {
@@ -118,8 +141,8 @@ Result<std::shared_ptr<TlsContext>> TcpConnector::context_for(const TlsFiles& fi
   return context;
 }
 
-Result<std::unique_ptr<Channel>> TcpConnector::connect(const FabricAddress& address, const Credentials& who,
-                                                       os::Deadline deadline) {
+Result<Stream> TcpConnector::open(const FabricAddress& address, const Credentials& who,
+                                  os::Deadline deadline) {
   OCM_TRY_ASSIGN(os::Fd fd, connect_to(address.address, deadline));
   std::unique_ptr<TlsConnection> tls;
   if (who.tls.enabled()) {
@@ -129,24 +152,30 @@ Result<std::unique_ptr<Channel>> TcpConnector::connect(const FabricAddress& addr
     OCM_TRY_ASSIGN(tls, TlsConnection::make(std::move(context), fd.get(),
                                             {v6 ? host.substr(1, host.size() - 2) : host, who.node}));
   }
-  Stream stream(std::move(fd), std::move(tls));
-  Talk talk(stream, deadline);
+  return Stream(std::move(fd), std::move(tls));
+}
 
+Result<std::unique_ptr<Channel>> TcpConnector::connect(const FabricAddress& address, const Credentials& who,
+                                                       os::Deadline deadline) {
   Nonce client_nonce;
   os::fill_random(client_nonce);
-  FrameHeader hello;
-  hello.type = FrameType::kHello;
-  hello.operand = who.route;
-  hello.offset = who.attempt;
-  OCM_TRY(talk.send(hello, who.session.bytes, client_nonce));
-  std::array<std::byte, kChallengeBytes> challenge;
-  OCM_TRY(talk.expect(FrameType::kChallenge, challenge));
+  OCM_TRY_ASSIGN(Stream stream, open(address, who, deadline));
+  auto challenge = challenge_of(stream, deadline, who, client_nonce, kVersionsBytes);
+  if (challenge.status().code() ==
+      Code::kPeerLost) {  // a home that knows no ranges hangs up on a longer hello
+    OCM_TRY_ASSIGN(stream, open(address, who, deadline));
+    challenge = challenge_of(stream, deadline, who, client_nonce, 0);
+  }
+  if (!challenge.is_ok()) return challenge.status();
+  const std::span<const std::byte> said(challenge.value());
+  OCM_TRY(wire::agree("data", wire::kDataVersions, decode_versions(said.subspan(kChallengeBytes))).status());
   Nonce server_nonce;
-  std::copy_n(challenge.begin(), kNonceBytes, server_nonce.begin());
+  std::copy_n(said.begin(), kNonceBytes, server_nonce.begin());
   const os::Digest expected = server_proof(who.session_key, client_nonce, server_nonce, stream.binding());
-  if (!os::equal_secrets(expected, std::span(challenge).subspan(kNonceBytes))) {
+  if (!os::equal_secrets(expected, said.subspan(kNonceBytes, kChallengeBytes - kNonceBytes))) {
     return Status(Code::kAuth, "the server does not know this session's key");
   }
+  Talk talk(stream, deadline);
   FrameHeader proof;
   proof.type = FrameType::kProof;
   OCM_TRY(talk.send(proof, client_proof(who.session_key, client_nonce, server_nonce, stream.binding()), {}));

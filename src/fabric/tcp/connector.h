@@ -22,6 +22,7 @@ class TcpConnector final : public Connector {
                                            os::Deadline deadline) override;
 
  private:
+  Result<Stream> open(const FabricAddress& address, const Credentials& who, os::Deadline deadline);
   Result<std::shared_ptr<TlsContext>> context_for(const TlsFiles& files);
 
   const ChannelOptions options_;

@@ -4,6 +4,21 @@
 
 namespace ocm::fabric::tcp {
 
+void encode_versions(const wire::Versions& versions, std::byte* out) {
+  std::memcpy(out, &versions.min, 4);
+  std::memcpy(out + 4, &versions.max, 4);
+  std::memcpy(out + 8, &versions.features, 8);
+}
+
+wire::Versions decode_versions(std::span<const std::byte> in) {
+  wire::Versions out{.min = 1, .max = 1};
+  if (in.size() < kVersionsBytes) return out;
+  std::memcpy(&out.min, in.data(), 4);
+  std::memcpy(&out.max, in.data() + 4, 4);
+  std::memcpy(&out.features, in.data() + 8, 8);
+  return out;
+}
+
 os::Digest server_proof(std::span<const std::byte> key, const Nonce& client, const Nonce& server,
                         std::string_view binding) {
   return os::hmac_sha256(key, {os::bytes_of("server"), client, server, os::bytes_of(binding)});

@@ -9,6 +9,7 @@
 
 #include "os/crypto.h"
 #include "wire/frame.h"
+#include "wire/version.h"
 
 namespace ocm::fabric::tcp {
 
@@ -16,6 +17,12 @@ inline constexpr size_t kNonceBytes = 16;
 using Nonce = std::array<std::byte, kNonceBytes>;
 inline constexpr size_t kHelloBytes = 16 + kNonceBytes;      // session id, client nonce
 inline constexpr size_t kChallengeBytes = kNonceBytes + 32;  // server nonce, server proof
+/// Behind either of them from who knows ranges of versions: u32 min, u32 max, u64 features. The server tells its own to who
+/// told them; a hello without them is of a client that knows version 1 alone.
+inline constexpr size_t kVersionsBytes = 16;
+void encode_versions(const wire::Versions& versions, std::byte* out);
+/// Of a hello's or a challenge's payload without its fixed part: kVersionsBytes, or nothing.
+wire::Versions decode_versions(std::span<const std::byte> in);
 inline constexpr size_t kProofBytes = 32;
 
 /// HMAC(session key, "server" + client nonce + server nonce + binding). `binding` is the TLS channel's
