@@ -82,13 +82,12 @@ Result<std::string> unchunk(const std::string& body) {
   }
 }
 
-}  // namespace
-
-Result<std::string> http_get(const std::string& address, const std::string& path, uint64_t timeout_ns) {
+Result<std::string> ask(const char* method, const std::string& address, const std::string& path,
+                        uint64_t timeout_ns) {
   const os::Deadline deadline = os::Deadline::after_ns(timeout_ns);
   OCM_TRY_ASSIGN(const os::Fd fd, connect_to(address, deadline));
   const std::string request =
-      "GET " + path + " HTTP/1.0\r\nHost: " + address + "\r\nConnection: close\r\n\r\n";
+      std::string(method) + " " + path + " HTTP/1.0\r\nHost: " + address + "\r\nConnection: close\r\n\r\n";
   if (send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) {
     return not_reached(address, strerror(errno));
   }
@@ -112,6 +111,8 @@ Result<std::string> http_get(const std::string& address, const std::string& path
       return Status(Code::kPermission, body.substr(0, body.find('\n')));
     if (reply.compare(space + 1, 3, "404") == 0)
       return Status(Code::kNotFound, body.substr(0, body.find('\n')));
+    if (reply.compare(space + 1, 3, "409") == 0)
+      return Status(Code::kExists, body.substr(0, body.find('\n')));
     if (reply.compare(space + 1, 3, "503") == 0)
       return Status(Code::kPeerLost, body.substr(0, body.find('\n')));
     return Status(Code::kProtocol,
@@ -120,6 +121,16 @@ Result<std::string> http_get(const std::string& address, const std::string& path
   const std::string body = reply.substr(head + 4);
   if (reply.substr(0, head).find("chunked") != std::string::npos) return unchunk(body);
   return body;
+}
+
+}  // namespace
+
+Result<std::string> http_get(const std::string& address, const std::string& path, uint64_t timeout_ns) {
+  return ask("GET", address, path, timeout_ns);
+}
+
+Result<std::string> http_post(const std::string& address, const std::string& path, uint64_t timeout_ns) {
+  return ask("POST", address, path, timeout_ns);
 }
 
 bool accepts_connections(const std::string& address, uint64_t timeout_ns) {

@@ -100,7 +100,9 @@ namespace ocm::fault {
   X(kLateGoneNotMissed,                                                                                      \
     "mutation.late_gone")                 /* a new replica that is gone after the switch is not missed */    \
   X(kPlannedNotFreed, "mutation.planned") /* a replica's end frees nothing of what follows it */             \
-  X(kPlanThrownAway, "mutation.thrown")   /* M12: a plan is void as soon as its home that leads seems dead */
+  X(kPlanThrownAway, "mutation.thrown") /* M12: a plan is void as soon as its home that leads seems dead */  \
+  X(kGivenUpStays,                                                                                           \
+    "mutation.given_up") /* P7 of node/quorum.h: who was not asked waits for the council of before */
 
 #define OCM_FAULT_STATES(X)                                                                      \
   X(kReserveUndone, "an extent was made and its maker had given up")                             \
@@ -173,6 +175,7 @@ namespace ocm::fault {
   X(kInstalledForFormer, "a council was installed for a run that was remembered")                \
   X(kVoterLeftSealed, "a voter had promised to a candidate that failed")                         \
   X(kSeatGivenUp, "a coordinator that stops gave the seat up")                                   \
+  X(kFoundedByHand, "an operator founded the cluster anew")                                      \
   X(kOfficeTaken, "a node took up the coordinator's role")                                       \
   X(kOfficeLaidDown, "a coordinator lost the seat")                                              \
   X(kToldByFormer, "a home was told of a name by a coordinator that it had left")                \

@@ -26,6 +26,7 @@ struct Council {
   std::vector<uint64_t> chains;   // runs of the coordinator whose councils ended in this one
   std::vector<VoterInfo> voters;  // an odd number; the first is the coordinator
   std::vector<uint64_t> after;    // councils (not their chains) that ended with an earlier run's only voter
+  std::vector<uint64_t> instead_of;  // chains that an operator gave up for it: control/founding.h
   bool operator==(const Council&) const = default;
 
   bool has(const std::string& name, const Incarnation& incarnation) const {
@@ -61,6 +62,12 @@ inline bool continues(const Council& newer, const Council& older) {
   };
   return has(newer.after, older.id) || std::all_of(older.chains.begin(), older.chains.end(),
                                                    [&](uint64_t chain) { return has(newer.chains, chain); });
+}
+/// True if an operator gave `older` up for `newer`, and nothing of it was continued since.
+inline bool replaces(const Council& newer, const Council& older) {
+  return std::any_of(older.chains.begin(), older.chains.end(), [&](uint64_t chain) {
+    return std::find(newer.instead_of.begin(), newer.instead_of.end(), chain) != newer.instead_of.end();
+  });
 }
 /// False: each coordinates a cluster of its own.
 inline bool are_of_one_cluster(const Council& a, const Council& b) {

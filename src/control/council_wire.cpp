@@ -18,6 +18,7 @@ void to_wire(const Council& council, wire::Council& out) {
     added.set_address(voter.address);
   }
   out.mutable_after()->Assign(council.after.begin(), council.after.end());
+  out.mutable_instead_of()->Assign(council.instead_of.begin(), council.instead_of.end());
 }
 
 Council from_wire(const wire::Council& message) {
@@ -29,6 +30,7 @@ Council from_wire(const wire::Council& message) {
   for (const wire::Voter& voter : message.voters())
     out.voters.push_back({voter.name(), wire::id_from<Incarnation>(voter.incarnation()), voter.address()});
   out.after.assign(message.after().begin(), message.after().end());
+  out.instead_of.assign(message.instead_of().begin(), message.instead_of().end());
   return out;
 }
 

@@ -4,6 +4,12 @@
 // knows a council, and none of those that vote in one that a seed's former run was of. All of them answered for two
 // heartbeats: at once. A majority of the seeds did for a failure deadline: then, too, for what others know was told to a seed
 // meanwhile; where a voter is silent, after two.
+//
+// What no node may decide is left to an operator: to found without the first seed, or in place of a council of which a
+// majority is gone for good. Then the council says of which chains it does not go on (Council::instead_of). Who knows one of
+// those, and has no lease by it, follows the new one at once, and frees its replicas when it has heard of nothing else for
+// ten failure deadlines: nobody knows any more which of them are old. The chain is followed again if a majority of its voters
+// comes back after all, and is sealed with the new one.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +17,19 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/assert.h"
 
 namespace ocm::control {
+
+/// How a voter looks from a node that may have to found.
+enum class VoterSeen { kAnswers, kRestarted, kSilent };
+/// False: so many of the voters answer that they make a coordinator by themselves.
+inline bool may_found_by_hand(const std::vector<VoterSeen>& voters) {
+  const auto answer = static_cast<size_t>(std::count(voters.begin(), voters.end(), VoterSeen::kAnswers));
+  return 2 * answer <= voters.size();
+}
 
 class Founding {
  public:

@@ -23,6 +23,13 @@ Status check_council(const Council& council) {
   return Status(Code::kProtocol, "not a council");
 }
 
+/// Of what grows with each council the newest stay.
+void add_newest(std::vector<uint64_t>& to, const std::vector<uint64_t>& from) {
+  constexpr size_t kMost = 64;
+  to.insert(to.end(), from.begin(), from.end());
+  if (to.size() > kMost) to.erase(to.begin(), to.end() - static_cast<ptrdiff_t>(kMost));
+}
+
 /// A council that follows `base` and others.
 Status check_next(const MadeCouncil& next, uint64_t base) {
   constexpr size_t kBasesMax = 17;
@@ -273,10 +280,10 @@ void LeaseHolder::granted(uint64_t council_id, const std::string& voter, uint64_
   if (had_lapsed && now_ns < until_ns_) cut_off_until_ns_ = now_ns + lease_ns_;
 }
 
-const MadeCouncil& Convener::found(uint64_t id) {
+const MadeCouncil& Convener::found(uint64_t id, std::vector<uint64_t> instead_of) {
   OCM_DASSERT(id != 0 && made_.council.id == 0);
   round_ = 1;
-  made_.council = {id, round_, {run_}, {self_}, {}};
+  made_.council = {id, round_, {run_}, {self_}, {}, std::move(instead_of)};
   heard_ = {self_.name};
   OCM_DASSERT(is_valid());
   return made_;
@@ -407,24 +414,27 @@ bool Convener::has_found() const {
 }
 
 void Convener::join(Council& next, const Council& base) const {
-  constexpr size_t kAfterMax = 64;
   // Nobody was sealed, so a council of its chain that was not heard of may still act.
   const bool alone = is_over(base);
   if (alone) next.after.push_back(base.id);
-  next.after.insert(next.after.end(), base.after.begin(), base.after.end());
-  if (next.after.size() > kAfterMax)
-    next.after.erase(next.after.begin(), next.after.end() - static_cast<ptrdiff_t>(kAfterMax));
+  add_newest(next.after, base.after);
+  add_newest(next.instead_of, base.instead_of);
   if (alone) return;
   for (const uint64_t chain : base.chains) {
     if (std::find(next.chains.begin(), next.chains.end(), chain) == next.chains.end())
       next.chains.push_back(chain);
   }
+  // What it goes on from is not given up any more.
+  std::erase_if(next.instead_of, [&](uint64_t chain) {
+    return std::find(next.chains.begin(), next.chains.end(), chain) != next.chains.end();
+  });
 }
 
 Council Convener::together() const {
   Council out;
   out.chains = made_.council.chains;
   out.after = made_.council.after;
+  out.instead_of = made_.council.instead_of;
   if (!attempt_) return out;
   for (const uint64_t id : attempt_->free()) {
     if (id != made_.council.id) join(out, bases_.at(id));

@@ -156,8 +156,8 @@ class Convener {
   Convener(const Convener&) = delete;  // an attempt refers to it
   Convener& operator=(const Convener&) = delete;
 
-  /// A council of the coordinator alone. `id`: random.
-  const MadeCouncil& found(uint64_t id);
+  /// A council of the coordinator alone. `id`: random. `instead_of`: Council::instead_of.
+  const MadeCouncil& found(uint64_t id, std::vector<uint64_t> instead_of = {});
   /// Goes on from a council that this node votes in: another's, or one that names this node and that another had chosen.
   void take_up(const MadeCouncil& made_of);
   const Council& council() const { return made_.council; }

@@ -241,73 +241,6 @@ void Cluster::lay_down() {
   send_names_ = true;
 }
 
-Task<Result<wire::Envelope>> Cluster::tell_leader(std::string address) {
-  wire::Envelope message;
-  control::to_wire(quorum_.known(), *message.mutable_leader()->mutable_council());
-  co_return co_await peers_.call(std::move(address), std::move(message), core_.now_ns() + patience_ns());
-}
-
-void Cluster::ask_seeds() {
-  // A coordinator asks members, too: a seed that has just restarted with all others, and remembers nothing, would found
-  // another cluster before it is missed.
-  for (const std::string& seed : core_.other_seeds) {
-    if (asking_seeds_.insert(seed).second) core_.env.spawn(ask_seed(seed));
-  }
-  if (is_coordinator()) return;
-  for (const control::Council& council : quorum_.remembered_councils()) ask_voters_of(council);
-  for (const std::string& voter : voters_to_ask_) {
-    if (asking_seeds_.insert(voter).second) core_.env.spawn(ask_seed(voter));
-  }
-  const uint64_t now = core_.now_ns();
-  if ((core_.founds && founding_.may_found(now)) || (was_alone_ && founding_again_.may_found(now)))
-    quorum_.found_first();
-}
-
-void Cluster::ask_voters_of(const control::Council& council) {
-  constexpr size_t kVotersMax = 64;
-  if (fault::at(fault::Point::kVotersNotAsked)) return;
-  for (const control::VoterInfo& voter : council.voters) {
-    const auto& seeds = core_.other_seeds;
-    const bool is_asked = voter.name == core_.name || voter.address.empty() ||
-                          std::find(seeds.begin(), seeds.end(), voter.address) != seeds.end();
-    if (is_asked || voters_to_ask_.size() >= kVotersMax) continue;
-    voters_to_ask_.insert(voter.address);
-    founding_.awaits(core_.now_ns(), voter.address);
-  }
-}
-
-Task<void> Cluster::ask_seed(std::string seed) {
-  const auto reply = co_await tell_leader(seed);
-  asking_seeds_.erase(seed);
-  if (!reply.is_ok()) {
-    if (!is_coordinator()) missed_coordinator(seed, reply.status());
-    co_return;
-  }
-  if (!reply.value().has_leader()) co_return;
-  const control::Leader leader = control::from_wire(reply.value().leader());
-  for (const control::Council& former : leader.remembered) ask_voters_of(former);
-  const control::Council& council = leader.council;
-  const bool alone = quorum_.was_alone(council);
-  was_alone_ = was_alone_ || alone;
-  founding_.answered(core_.now_ns(), seed, council.id != 0);
-  founding_again_.answered(core_.now_ns(), seed, council.id != 0 && !alone);
-  quorum_.told_of(council);
-  tell_if_foreign(seed, council);
-}
-
-void Cluster::tell_if_foreign(const std::string& seed, const control::Council& council) {
-  if (!is_coordinator() || !control::is_council(council) || quorum_.was_alone(council)) return;
-  if (control::are_of_one_cluster(council, quorum_.known())) return;
-  const std::string other = control::coordinator_of(council).name;
-  if (const auto left_out = core_.limiter.admit("two_clusters", seed, core_.now_ns(), other)) {
-    log::warn("two_clusters",
-              {{"seed", seed},
-               {"its_coordinator", other},
-               {"help", "give all nodes the same seeds in the same order; restart the nodes of one cluster"},
-               {"left_out", *left_out}});
-  }
-}
-
 Task<void> Cluster::beat_to(std::string leader) {
   if (!beating_.insert(leader).second) co_return;
   Report report;
@@ -617,6 +550,8 @@ void Cluster::enter(PeerHandlers& handlers) {
     handlers.on(body, [this](std::string node, wire::Envelope request) {
       return coordinate(std::move(request), std::move(node));
     });
+  handlers.on(wire::Envelope::kFoundCluster,
+              [this](std::string, wire::Envelope) -> Task<Reply> { co_return co_await found_by_hand(); });
   handlers.on_now(wire::Envelope::kLeader,
                   [this](const std::string&, const wire::Envelope& request) { return not_here(request); });
   handlers.on(wire::Envelope::kPublishExtents, [this](std::string, wire::Envelope request) -> Task<Reply> {

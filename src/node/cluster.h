@@ -129,6 +129,9 @@ class Cluster {
   /// Without names but at the coordinator.
   const control::Names& registry() const;
   const Quorum& quorum() const { return quorum_; }
+  /// For an operator: this node becomes the coordinator, whatever council there was. Errors: kExists (a coordinator is
+  /// there), and those of Quorum::found_by_hand().
+  control::Task<Status> found_by_hand();
   control::Task<bool> begin_end() { co_return co_await quorum_.begin_end(); }
   void take_back_end() { quorum_.take_back_end(); }
   /// True if that run of the home of one of these replicas says that it goes on.

@@ -235,15 +235,16 @@ control::Task<bool> HttpServer::take_turn(std::shared_ptr<Shared> shared, Stream
 
 control::Task<HttpServer::Answer> HttpServer::answer(std::shared_ptr<Shared> shared,
                                                      std::optional<uint32_t> uid, std::string request) {
-  const bool head = request.starts_with("HEAD ");
-  const size_t start = head ? 5 : 4;
+  const bool head = request.starts_with("HEAD "), post = request.starts_with("POST ");
+  const size_t start = head || post ? 5 : 4;
   if (request.size() > kRequestBytesMax) co_return Answer{431, "text/plain", "the request is too long\n"};
-  if (!request.starts_with("GET ") && !head) co_return Answer{405, "text/plain", "GET only\n"};
+  if (!request.starts_with("GET ") && !head && !post) co_return Answer{405, "text/plain", "GET only\n"};
   OCM_DASSERT(start <= request.size());
   const size_t end = request.find(' ', start);
   if (end == std::string::npos) co_return Answer{400, "text/plain", "malformed request\n"};
   Request asked;  // no temporary in a co_await: GCC 12 destroys it twice
   asked.path = request.substr(start, end - start);
+  asked.post = post;
   asked.uid = uid;
   try {
     co_return co_await shared->handler(std::move(asked));

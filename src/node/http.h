@@ -1,5 +1,5 @@
-// GET /metrics, /status, /healthz and /readyz, on the control thread: small, read-only, one answer for a
-// connection.
+// GET /metrics, /status, /cluster, /healthz and /readyz, on the control thread: small, one answer for a connection. Nothing
+// changes by them; what an operator may have done is a POST, on the Unix socket.
 //
 // Served twice: over TCP, where nobody knows who asks, and on a Unix socket, where the kernel says which user. Limits
 // of each: 8 KiB of request, 5 s for one, 64 connections. Of these one user has half at most, and all users but root
@@ -32,11 +32,12 @@ class HttpServer {
     std::string body;
   };
   struct Request {
-    std::string path;             // "/status?node=n2"
+    std::string path;  // "/status?node=n2"
+    bool post = false;
     std::optional<uint32_t> uid;  // of the peer, on a Unix socket
   };
   using Handler = std::function<control::Task<Answer>(Request)>;
-  /// `handler` is given each GET.
+  /// `handler` is given each GET and POST, of which the body is not read.
   HttpServer(control::Loop& loop, os::Fd socket, Handler handler);
   void start();
   void stop();

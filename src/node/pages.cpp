@@ -72,15 +72,24 @@ Task<HttpServer::Answer> Pages::http(HttpServer::Request request) {
   using Answer = HttpServer::Answer;
   const size_t query = request.path.find('?');
   const std::string path = request.path.substr(0, query);
+  constexpr std::string_view kNode = "?node=";
+  const bool named = query != path.npos && request.path.compare(query, kNode.size(), kNode) == 0;
+  const std::string node = named ? request.path.substr(query + kNode.size()) : std::string();
+  const bool founds = path == "/cluster/found";
+  if (founds != request.post) co_return Answer{405, "text/plain", founds ? "POST only\n" : "GET only\n"};
+  if (founds) co_return co_await found(node, request.uid);
+  if (path == "/cluster") {
+    if (!request.uid) co_return Answer{403, "text/plain", "on the Unix socket only\n"};
+    co_return Answer{200, "application/json",
+                     cluster_json(cluster_.fresh_view(), cluster_.coordinator_error(),
+                                  cluster_.quorum().known(), cluster_.quorum().voters_seen())};
+  }
   if (path == "/metrics") {
     co_return Answer{200, "text/plain; version=0.0.4; charset=utf-8",
                      prometheus_text(core_.metrics, servers_, sessions_.moved(), stats(0),
                                      cluster_.fresh_view(), cluster_.names(), home_.cache())};
   }
   if (path == "/status" || path == "/stop-check") {
-    constexpr std::string_view kNode = "?node=";
-    const bool named = query != path.npos && request.path.compare(query, kNode.size(), kNode) == 0;
-    const std::string node = named ? request.path.substr(query + kNode.size()) : std::string();
     if (path == "/status") co_return co_await status(node, request.uid);
     co_return co_await stop_check(node, request.uid);
   }
@@ -93,7 +102,7 @@ Task<HttpServer::Answer> Pages::http(HttpServer::Request request) {
     if (cluster_.has_coordinator()) co_return Answer{200, "text/plain", "ready\n"};
     co_return Answer{503, "text/plain", "no coordinator: " + cluster_.coordinator_error() + "\n"};
   }
-  co_return Answer{404, "text/plain", "/metrics, /status, /healthz and /readyz are here\n"};
+  co_return Answer{404, "text/plain", "/metrics, /status, /cluster, /healthz and /readyz are here\n"};
 }
 
 Task<HttpServer::Answer> Pages::status(std::string node, std::optional<uint32_t> uid) {
@@ -126,6 +135,22 @@ Task<HttpServer::Answer> Pages::stop_check(std::string node, std::optional<uint3
   if (!reply.is_ok()) co_return Answer{503, "text/plain", std::string(reply.status().message()) + "\n"};
   co_return Answer{200, "application/json",
                    stop_check_json(control::from_wire(reply.value().stop_check_reply()))};
+}
+
+Task<HttpServer::Answer> Pages::found(std::string node, std::optional<uint32_t> uid) {
+  using Answer = HttpServer::Answer;
+  if (!uid || !is_privileged(*uid))
+    co_return Answer{403, "text/plain",
+                     "root and the daemon's own user alone found a cluster, on the Unix socket\n"};
+  if (!knows(node)) co_return Answer{404, "text/plain", "no node named " + node.substr(0, 64) + "\n"};
+  wire::Envelope message;
+  message.mutable_found_cluster();
+  const uint64_t deadline_ns = core_.now_ns() + 4 * core_.config.failure_deadline_ns();
+  const auto reply = co_await cluster_.homes().ask(node, std::move(message), deadline_ns);
+  const Status status = reply.status();
+  if (status.is_ok()) co_return Answer{200, "application/json", "{}\n"};
+  const int code = status.code() == Code::kExists ? 409 : 503;
+  co_return Answer{code, "text/plain", std::string(status.message()) + "\n"};
 }
 
 Task<Reply> Pages::stats_of(std::string node, uint32_t uid) {

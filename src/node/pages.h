@@ -40,6 +40,8 @@ class Pages {
  private:
   control::Task<HttpServer::Answer> status(std::string node, std::optional<uint32_t> uid);
   control::Task<HttpServer::Answer> stop_check(std::string node, std::optional<uint32_t> uid);
+  /// Root and the daemon's own user may: what is founded takes replicas away.
+  control::Task<HttpServer::Answer> found(std::string node, std::optional<uint32_t> uid);
   bool knows(const std::string& node) const;
 
   Core& core_;

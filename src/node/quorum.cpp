@@ -33,18 +33,6 @@ void Quorum::start(uint64_t coordinator_run) {
   core_.env.spawn(keep_lease());
 }
 
-void Quorum::found(uint64_t run) {
-  OCM_DASSERT(run != 0);
-  voter_->leave();
-  sealing_ = telling_ = false;
-  convener_.emplace(run, self_,
-                    [this](const control::Incarnation& former) { return memory_.remembers(former); });
-  const Status alone = voter_->install(core_.now_ns(), convener_->found(core_.env.random_number() | 1));
-  OCM_ASSERT(alone.is_ok());
-  OCM_DASSERT(is_mine(voter_->council()) && voter_->council().id == convener_->council().id);
-  memory_.keep(*voter_);
-}
-
 void Quorum::enter(PeerHandlers& handlers) {
   using Body = PeerHandlers::Body;
   for (const Body body : {Body::kLeaseVote, Body::kLoseReplica, Body::kSealCouncil, Body::kProposeCouncil,
@@ -162,7 +150,13 @@ bool Quorum::has_ended(const control::Council& council) const {
 }
 
 bool Quorum::is_over(const control::Council& council) const {
+  if (is_given_up(council)) return true;
   return council.voters.size() > 1 && (has_ended(council) || council.id == before_own_);
+}
+
+bool Quorum::is_given_up(const control::Council& council) const {
+  return control::replaces(stranger_, council) && core_.now_ns() >= holder_.until_ns() &&
+         !fault::at(fault::Point::kGivenUpStays);
 }
 
 control::Council Quorum::known() const {
@@ -178,14 +172,6 @@ void Quorum::heard_run(const std::string& node, control::VoterRun run) {
     runs_[node] = {std::move(run), core_.now_ns()};
     OCM_DASSERT(runs_.size() <= kRunsMax);
   }
-}
-
-void Quorum::found_first() {
-  if (known().id != 0 || convening_) return;
-  log::info("council_founded", {{"node", core_.name}});
-  found(core_.env.random_number() | 1);
-  if (home_.directory().replicas().empty()) start_over(voter_->council());  // else its replicas may be old
-  ask_round();
 }
 
 void Quorum::told_of(const control::Council& council) {
@@ -607,12 +593,6 @@ void Quorum::tell_over(const control::Council& council) {
   if (std::exchange(told_over_, council.id) == council.id) return;
   log::warn("council_over",
             {{"why", "a majority of its voters restarted: what they knew of replicas is gone"}});
-}
-
-void Quorum::found_anew(const control::Council& former) {
-  tell_over(former);
-  fault::reached(fault::State::kCouncilOver);
-  found(core_.env.random_number() | 1);
 }
 
 Task<void> Quorum::attempt(const std::vector<control::VoterInfo>& nodes,

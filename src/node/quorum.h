@@ -19,6 +19,8 @@
 //   P6 a council that was chosen and that nobody can install, for no majority of its voters runs any more, is gone to all the
 //      same: it may have acted, and those who promised it can have no other one chosen. Then it is over (P3), or its only
 //      voter's next run hears of it, and that nothing is left of the one before it (P2).
+//   P7 a council that an operator gave up is not told of, as one that is over (P3); but by who has a lease by it, it is not
+//      over for it. Replicas that were served by it are freed as where its voters are gone: after ten deadlines.
 //
 // Threads: the loop's.
 #pragma once
@@ -30,6 +32,7 @@
 #include <string>
 #include <vector>
 
+#include "control/founding.h"
 #include "control/presence.h"
 #include "control/quorum.h"
 #include "control/rpc.h"
@@ -58,6 +61,11 @@ class Quorum {
   bool was_alone(const control::Council& council) const;
   /// A council of this node alone (P2), unless it knows one.
   void found_first();
+  /// The same in place of the council that it knows, for an operator says so (P7). Errors: kUnsupported (no seeds),
+  /// kDeadline (not now), kExists (a majority of the voters answers).
+  control::Task<Status> found_by_hand();
+  /// Who votes in the council that this node knows, and how it sees them.
+  std::vector<std::pair<control::VoterInfo, control::VoterSeen>> voters_seen() const;
   /// The run of a node's daemon, as heard.
   void heard_run(const std::string& node, control::VoterRun run);
   /// This run, and those that it remembers.
@@ -155,7 +163,8 @@ class Quorum {
   control::Council without_self(control::Council council) const;
   /// No majority of its voters runs; nor runs or is remembered (Q9), where one that runs was heard lately.
   bool has_ended(const control::Council& council) const;
-  bool is_over(const control::Council& council) const;  // P3
+  bool is_over(const control::Council& council) const;      // P3
+  bool is_given_up(const control::Council& council) const;  // P7
   control::Task<void> ask(control::VoterInfo voter, control::LeaseVote vote);
   void granted(const std::string& voter, uint64_t council_id, uint64_t sent_ns, control::LeaseGrant grant);
   using Watched = control::LossLedger::Vote::Watched;
@@ -179,7 +188,9 @@ class Quorum {
       bool (*counts)(const wire::Envelope&) = [](const wire::Envelope&) { return true; });
   control::Task<Answers> ask_all(control::Council council, wire::Envelope same, size_t enough = SIZE_MAX);
   /// A council of this coordinator alone, the first of `run`.
-  void found(uint64_t run);
+  void found(uint64_t run, std::vector<uint64_t> instead_of = {});
+  /// That one, at this node, which may have replicas.
+  void begin_with(std::vector<uint64_t> instead_of);
   /// As a restarted coordinator would: what the voters before knew is gone.
   void found_anew(const control::Council& former);
   /// By a former run of a daemon. Some home may know an older one only, which ended with that of its voters.

@@ -353,6 +353,31 @@ std::string status_json(const control::Stats& stats, const control::View& view, 
   return out.done() + "\n";
 }
 
+std::string cluster_json(const control::View& view, const std::string& coordinator_error,
+                         const control::Council& council,
+                         const std::vector<std::pair<control::VoterInfo, control::VoterSeen>>& voters) {
+  using control::VoterSeen;
+  const auto voter = [](const auto& one) {
+    const char* state = one.second == VoterSeen::kAnswers     ? "answers"
+                        : one.second == VoterSeen::kRestarted ? "restarted"
+                                                              : "silent";
+    return Object()
+        .text("node", one.first.name)
+        .text("address", one.first.address)
+        .text("state", state)
+        .done();
+  };
+  return Object()
+             .text("node", view.self)
+             .text("coordinator", view.coordinator)
+             .text("why", coordinator_error)
+             .raw("council",
+                  Object().number("number", council.number).raw("voters", list(voters, voter)).done())
+             .number("features_all", view.features_all)
+             .done() +
+         "\n";
+}
+
 std::string stop_check_json(const control::StopCheck& found) {
   const auto name = [](const control::StopCheck::Name& one) {
     return Object().text("name", one.name).number("parts", one.parts).number("bytes", one.bytes).done();

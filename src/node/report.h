@@ -3,9 +3,12 @@
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cache/page_cache.h"
 #include "control.pb.h"
+#include "control/founding.h"
 #include "control/names.h"
 #include "control/stats.h"
 #include "fabric/registry/servers.h"
@@ -29,6 +32,11 @@ std::string prometheus_text(const Metrics& metrics, const fabric::Servers& serve
 std::string status_json(const control::Stats& stats, const control::View& view, size_t name_count,
                         const control::NameList* names, const std::string& coordinator_error,
                         const Limits& limits);
+
+/// Who coordinates, and who votes: as `ocm cluster show --json` prints it.
+std::string cluster_json(const control::View& view, const std::string& coordinator_error,
+                         const control::Council& council,
+                         const std::vector<std::pair<control::VoterInfo, control::VoterSeen>>& voters);
 
 /// What a stop would take, as `ocm stop-check --json` prints it.
 std::string stop_check_json(const control::StopCheck& found);

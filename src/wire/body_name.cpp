@@ -65,6 +65,7 @@ std::string_view body_name(const Envelope& message) {
     case Envelope::kProposeCouncil: return "propose_council";
     case Envelope::kLeader: return "leader";
     case Envelope::kPublished: return "published";
+    case Envelope::kFoundCluster: return "found_cluster";
     case Envelope::BODY_NOT_SET: break;
   }
   return "unknown";

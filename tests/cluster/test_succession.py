@@ -1,14 +1,17 @@
 """The coordinator's role passes on: any one of three nodes dies, stands still or is cut off, and names work again."""
 import json
+import os
 import re
 import signal
+import subprocess
 import time
 
 import pytest
 
 from harness import FAILURE_DEADLINE_S, outcome, wait_for
-from ocmlib import DEDICATED, OcmError
+from ocmlib import DEDICATED, OcmError, find_binary
 from test_failures import SLACK_S
+from test_stop import ocm
 
 MIB = 1 << 20
 NAMES_AGAIN_S = 1.5 * FAILURE_DEADLINE_S + 1 + SLACK_S
@@ -264,3 +267,72 @@ def test_who_asks_while_all_start_waits_for_the_others_to_join(make_cluster):
         for other in others(cluster, node):
             program.alloc(MIB, nodes=[other.name], flags=DEDICATED).free()
         program.alloc(MIB, layout="replicated", extents=2).free()
+
+
+def voters_at(node) -> dict:
+    shown = ocm(node, "cluster", "show", "--json")
+    found = json.loads(shown.stdout)
+    assert (shown.returncode == 0) == (found["coordinator"] != ""), shown
+    return {voter["node"]: voter["state"] for voter in found["council"]["voters"]}
+
+
+def found(node, at, *options):
+    return ocm(node, "cluster", "found", "--node", at, *options)
+
+
+def test_an_operator_founds_the_cluster_where_most_voters_are_gone(cluster):
+    assert all_follow(cluster, cluster.nodes) == "n1"
+    wait_for("three vote", lambda: len(voters_at(cluster["n3"])) == 3)
+    refused = found(cluster["n3"], "n3", "--yes")
+    assert refused.returncode == 5 and "n1 is the coordinator" in refused.stderr
+    n3 = cluster["n3"]
+    program = cluster.program(n3)
+    a = program.alloc(MIB, nodes=["n3"], flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    a.publish("single", 0o606)
+    replicated(program, "replicated", ["n2", "n3"])
+    for node in (cluster["n1"], cluster["n2"]):
+        node.kill()
+    wait_for("the others are missed", lambda: sorted(voters_at(n3).values()) == ["answers", "silent", "silent"])
+    wait_for("the coordinator, too", lambda: coordinator_at(n3) == "")
+    assert "n2" in ocm(n3, "cluster", "show").stdout
+    dry = found(n3, "n3")
+    assert dry.returncode == 2 and "free all their replicas" in dry.stderr and "--yes" in dry.stderr
+    assert found(n3, "nobody", "--yes").returncode == 4
+    assert coordinator_at(n3) == ""
+    done = found(n3, "n3", "--yes", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout) == {"founded_at": "n3"}, done
+    assert "founded_by_hand" in n3.log()
+    until_done(lambda: program.attach("single", "r").holds(0, 1, MIB), NAMES_AGAIN_S)
+    b = program.alloc(MIB, nodes=["n3"])
+    until_done(lambda: b.publish("after", 0o606), NAMES_AGAIN_S)
+    assert voters_at(n3) == {"n3": "answers"}
+    again = found(n3, "n3", "--yes")
+    assert again.returncode == 5 and "this node is the coordinator" in again.stderr
+    wait_for("nobody knows which replicas are old", lambda: "replicas_freed" in n3.log(), 15 * FAILURE_DEADLINE_S)
+    for node in (cluster["n1"], cluster["n2"]):
+        node.start().wait_ready()
+    assert all_follow(cluster, cluster.nodes) == "n3"
+    late = cluster.program(cluster["n1"])
+    assert late.attach("single", "r").holds(0, 1, MIB) and late.attach("after", "r")
+
+
+def test_an_operator_founds_the_first_cluster_where_the_first_seed_is_not_there(make_cluster):
+    cluster = make_cluster(seeds=True, start=False)
+    for name in ("n2", "n3"):
+        cluster[name].start().wait_ready()
+    wait_for("it has been there for a failure deadline",
+             lambda: found(cluster["n2"], "n2", "--yes").returncode == 0, 5 * FAILURE_DEADLINE_S)
+    assert all_follow(cluster, [cluster["n2"], cluster["n3"]]) == "n2"
+    cluster["n1"].start().wait_ready()
+    assert all_follow(cluster, cluster.nodes) == "n2"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="acting as another user needs root")
+def test_users_do_not_found_clusters(cluster):
+    all_follow(cluster, cluster.nodes)
+    cluster.let_others_in()
+    n1 = cluster["n1"]
+    asked = subprocess.run([str(find_binary("ocm")), "-s", str(n1.socket_path), "cluster", "found", "--node", "n1",
+                            "--yes"], capture_output=True, text=True, timeout=60, user=1002, env={})
+    assert asked.returncode == 7 and "root" in asked.stderr, asked

@@ -161,7 +161,7 @@ class Daemon {
     heard(asked, reply);
   }
   control::Task<void> reads(std::string path, uint32_t uid) {
-    node::HttpServer::Request request{std::move(path), uid};
+    node::HttpServer::Request request{std::move(path), false, uid};
     (void)co_await pages_->http(std::move(request));
   }
   void heard(const wire::Envelope& asked, const control::Reply& reply) {

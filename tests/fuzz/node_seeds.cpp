@@ -233,6 +233,11 @@ Envelope leader() {
   *out.mutable_leader()->mutable_council() = next_council({"b", "a", "c"}).council();
   return out;
 }
+Envelope found_cluster() {
+  Envelope out;
+  out.mutable_found_cluster();
+  return out;
+}
 Envelope install(std::initializer_list<const char*> voters) {
   Envelope out;
   *out.mutable_install_council() = next_council(voters);
@@ -526,6 +531,7 @@ std::vector<std::string> fuzz::seeds() {
                    {kC, lose(3)},
                    {kB, propose()},
                    {kB, leader()},
+                   {kB, found_cluster()},
                    {kB, seal()},
                    {kB, install({"a"})},
                    {kC + kWait, vote(kPartitionC)}}),

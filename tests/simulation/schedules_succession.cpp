@@ -1,4 +1,6 @@
 // Schedules of the coordinator's role: the node that has it dies, is cut off or stands still, and another one takes over.
+#include <optional>
+
 #include "script.h"
 
 namespace ocm::simulation {
@@ -541,6 +543,76 @@ std::string seeds_forget_at_once(uint64_t seed, const std::set<fault::Point>& br
   return seeds_restart(seed, broken, outcome, true);
 }
 
+Status found_at(Script& script, size_t node) {
+  std::optional<Status> founded;
+  const auto found = [](std::shared_ptr<Daemon> daemon, std::optional<Status>& out) -> Task<void> {
+    out = co_await daemon->cluster->found_by_hand();
+  };
+  const auto daemon = script.world.daemon(node);
+  daemon->env->start(found(daemon, founded));
+  for (uint64_t ms = 0; ms < 4 * kDeadlineMs && !founded; ms += 10) script.run_for_ms(10);
+  return founded.value_or(Status(Code::kDeadline, "founding had no answer"));
+}
+
+/// Two of three voters die for good, and an operator founds the cluster at a node that did not vote: names work again, also
+/// for the voter that is left. The dead come back later, without what they remember, or with it (odd seeds): then replicas
+/// are kept. Or (4 of 8 seeds) the first seed is not there when the others start.
+std::string founded_by_hand(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 5, 3);
+  World& world = script.world;
+  script.run_for_ms(2000);
+  const auto refused = [&](size_t node) {
+    if (found_at(script, node).code() != Code::kExists) world.violate("founded beside a coordinator");
+  };
+  std::vector<size_t> voters, others;
+  for (size_t node = 0; node < 5; ++node) (script.votes(node) ? voters : others).push_back(node);
+  const bool starts = seed % 8 >= 4;
+  size_t at = starts || others.empty() ? 4 : others.front(), left = voters.back();
+  std::shared_ptr<Program> owner;
+  std::shared_ptr<Handle> kept;
+  if (starts) {  // all end, and forget; the seed that founds is the last to come back
+    for (size_t node = 0; node < 5; ++node) {
+      world.kill(node, true);
+      world.empty_run_dir(node);
+    }
+    for (const size_t node : {1, 2, 3, 4}) world.restart(node);
+    script.run_for_ms(3 * kDeadlineMs);
+    left = 2;
+  } else {
+    refused(at);
+    // All five vote (choose_voters), or three: a majority dies.
+    if (others.empty()) at = voters[voters.size() - 2];
+    if (seed % 2 == 1) {
+      owner = world.add_program(left);
+      kept = script.make_on(owner, on(at, left));
+    }
+    for (size_t i = 0; i <= voters.size() / 2; ++i) world.kill(voters[i], seed % 2 == 0);
+    script.run_for_ms(3 * kDeadlineMs);
+  }
+  const Status founded = found_at(script, at);
+  script.must(founded, "found");
+  script.run_for_ms(2 * kDeadlineMs);
+  const auto one = world.add_program(at), other = world.add_program(left);
+  names_work(script, one, other, on(at));
+  refused(left);
+  const auto x = give_name(script, one, "x", on(at));
+  for (size_t node = 0; node < 5; ++node) {
+    if (world.daemon(node)) continue;
+    if (seed % 2 == 0) world.empty_run_dir(node);
+    world.restart(node);
+  }
+  script.run_for_ms(6 * kDeadlineMs);
+  take_name(script, other, "x");
+  remove_name(script, other, "x");
+  if (kept) {
+    script.must_put(owner, kept, 0, 2);
+    world.end_program(*owner);
+  }
+  const auto late = world.add_program(0);
+  names_work(script, late, one, on(0, at));
+  return finish(script, outcome, {one, other, late});
+}
+
 /// A node is cut off for much longer than the failure deadline, and what lies in its connections comes when they try again.
 std::string long_cut(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
   const size_t cut = seed % 3, other = (cut + 1) % 3;
@@ -590,6 +662,7 @@ const std::vector<Schedule>& schedules_of_succession() {
       {"all seeds restart at once", seeds_restart_at_once, 24},
       {"all seeds forget at once", seeds_forget_at_once, 12},
       {"a long cut", long_cut, 12},
+      {"founded by hand", founded_by_hand, 16},
   };
   return all;
 }

@@ -218,6 +218,7 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kLateGoneNotMissed, "a spare home is missed"},
     {fault::Point::kPlannedNotFreed, "removed with a plan"},
     {fault::Point::kPlanThrownAway, "the home that leads seems dead"},
+    {fault::Point::kGivenUpStays, "founded by hand"},
 };
 
 std::vector<Schedule> schedules_for(fault::Point point) {

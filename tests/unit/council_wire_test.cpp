@@ -16,6 +16,7 @@ using namespace test;
 Council full_council() {
   Council out{7, 3, {11, 12}, {voter("a", 'a'), voter("b", 'b'), voter("c", 'c')}, {5, 6}};
   out.voters[1].address = "10.0.0.2:7100";
+  out.instead_of = {13, 14};
   return out;
 }
 

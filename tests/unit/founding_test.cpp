@@ -87,6 +87,17 @@ TEST(Founding, AVoterIsNoSeed) {
   }
 }
 
+TEST(Founding, ByHandOnlyWhereNoMajorityAnswers) {
+  using enum VoterSeen;
+  EXPECT_TRUE(may_found_by_hand({}));
+  EXPECT_FALSE(may_found_by_hand({kAnswers}));
+  EXPECT_TRUE(may_found_by_hand({kRestarted}));
+  EXPECT_TRUE(may_found_by_hand({kAnswers, kSilent, kRestarted}));
+  EXPECT_FALSE(may_found_by_hand({kAnswers, kSilent, kAnswers}));
+  EXPECT_FALSE(may_found_by_hand({kAnswers, kAnswers, kAnswers, kSilent, kSilent}));
+  EXPECT_TRUE(may_found_by_hand({kAnswers, kAnswers, kRestarted, kSilent, kSilent}));
+}
+
 TEST(Founding, AMajorityThatWasSilentForAMomentBeginsAnew) {
   Founding f = of(2);
   for (uint64_t now = kBegin; now < kBegin + kDeadline - kBeat; now += kBeat) {
