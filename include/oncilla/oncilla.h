@@ -377,8 +377,16 @@ OCM_API int ocm_op_test(ocm_op* op);
  * may serve many operations, each of which adds 1. A negative one cancels that. It must stay open until it was read for
  * the operation, or the handle has ended. The operation makes progress without calls. */
 OCM_API int ocm_op_signal(ocm_op* op, int eventfd);
-/* Ends the handle; waits first if the operation is under way. */
+/* The operation ends with CANCELLED unless it is complete: at once, or where a thread is just connecting to a node for it
+ * right after that, as ocm_op_wait, ocm_op_test and ocm_op_signal tell. Then nothing touches its buffers any more. What was
+ * sent may still be applied, in whole or in part, and of REPLICATED memory to some replicas alone: put again, or get, to
+ * know. Does not wait; the handle stays. */
+OCM_API int ocm_op_cancel(ocm_op* op);
+/* Ends the handle; waits first if the operation is under way (ocm_wait_at_least_start: ends it instead). */
 OCM_API int ocm_op_free(ocm_op* op);
+/* For event loops: 1 if an operation that is started on these bytes now is under way at once; 0 if that may wait first: for
+ * a connection to a node, for the daemon, or for earlier operations. Does not wait. Errors: OUT_OF_RANGE. */
+OCM_API int ocm_allocation_ready(ocm_allocation* allocation, uint64_t offset, uint64_t bytes);
 /* Returns when every put and atomic that this session started on the allocation is complete remotely;
  * the first error among those whose handles were freed early is returned here. */
 OCM_API int ocm_fence(ocm_allocation* allocation);
@@ -424,6 +432,12 @@ OCM_API int ocm_put_notify_start(ocm_allocation* allocation, uint64_t offset, co
  * Errors: DEADLINE, REVOKED, PEER_LOST, INVALID_ARGUMENT (alignment). */
 OCM_API int ocm_wait_at_least(ocm_allocation* allocation, uint64_t offset, uint64_t value,
                               uint64_t deadline_ns, uint64_t* seen);
+/* The same, only started: complete when the word is at least `value`; a deadline of 0 is none. The session's thread looks at
+ * the word up to a thousand times a second, the more seldom the more words of other nodes are waited for. `seen` must be
+ * alive until it is complete. No fence waits for it, and nothing that is started later. To give up: ocm_op_cancel or
+ * ocm_op_free; freeing the allocation ends it with REVOKED. */
+OCM_API int ocm_wait_at_least_start(ocm_allocation* allocation, uint64_t offset, uint64_t value,
+                                    uint64_t deadline_ns, uint64_t* seen, ocm_op** op);
 
 /* ------------------------------------------------------------------ names */
 

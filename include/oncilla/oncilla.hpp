@@ -177,7 +177,7 @@ class Owner {
 };
 }  // namespace detail
 
-/// An operation under way. Destroying it waits for its end.
+/// An operation under way. Destroying it waits for its end; a wait for a word ends then.
 class Op {
  public:
   Op() = default;
@@ -198,6 +198,9 @@ class Op {
   }
   /// `eventfd`, of eventfd(2), becomes readable when the operation is complete, without calls that wait or test.
   Done signal(int eventfd) { return Done::from(ocm_op_signal(op_.get(), eventfd)); }
+  /// It ends with CANCELLED unless it is complete, and soon: wait(), test() and signal() tell. What was sent may still be
+  /// applied.
+  Done cancel() { return Done::from(ocm_op_cancel(op_.get())); }
   /// The C handle; release() leaves its end to the caller.
   ocm_op* get() const noexcept { return op_.get(); }
   ocm_op* release() noexcept { return op_.release(); }
@@ -375,6 +378,18 @@ class Allocation {
         status < 0)
       return Error::last(status);
     return seen;
+  }
+  /// The same, only started. `seen` (may be null) is written before the operation is complete, and lives until then; a
+  /// deadline of 0 is none. Op::cancel() gives up.
+  Expected<Op> wait_at_least_start(uint64_t offset, uint64_t value, uint64_t* seen,
+                                   Nanoseconds deadline = {}) const {
+    return started(ocm_wait_at_least_start, offset, value, detail::count(deadline), seen);
+  }
+  /// Whether an operation that is started on these bytes now is under way at once, without waiting for anything.
+  Expected<bool> ready(uint64_t offset, uint64_t bytes) const {
+    const int status = ocm_allocation_ready(get(), offset, bytes);
+    if (status < 0) return Error::last(status);
+    return status == 1;
   }
 
   /// Shapes: 1 to 255 bytes of UTF-8 without '/'. Errors: EXISTS, NO_COORDINATOR.

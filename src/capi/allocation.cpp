@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "capi/objects.h"
 #include "client/cluster.h"
+#include "client/transfer.h"
 
 namespace ocm::capi {
 namespace {
@@ -93,6 +94,15 @@ int ocm_allocation_create(ocm_session* session, uint64_t bytes, const ocm_alloca
     }
     return make_allocation(
         allocation, [&](client::Allocation& fresh) { return fresh.create(*object->session, bytes, wanted); });
+  });
+}
+
+int ocm_allocation_ready(ocm_allocation* allocation, uint64_t offset, uint64_t bytes) {
+  return guarded([&] {
+    client::Allocation* object = find(allocation);
+    if (object == nullptr) return fail_handle(allocation);
+    const Status range = client::check_end({object, offset, nullptr}, bytes, false);
+    return range.is_ok() ? static_cast<int>(object->is_ready(offset, bytes)) : fail(range);
   });
 }
 

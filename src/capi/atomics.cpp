@@ -35,6 +35,29 @@ int start_atomic(ocm_allocation* allocation, fabric::OpCode opcode, uint64_t off
   });
 }
 
+int start_wait(client::Allocation& object, uint64_t offset, uint64_t value, uint64_t deadline_ns,
+               uint64_t* seen, ocm_op** op) {
+  if (const Status usable = client::check_wait(object, offset); !usable.is_ok()) return fail(usable);
+  const Ops::Reserved slot = ops.reserve();
+  if (slot.object == nullptr) return fail(Code::kQueueFull, "too many operations in this process");
+  try {
+    const os::Deadline deadline =
+        deadline_ns != 0 ? os::Deadline::after_ns(deadline_ns) : os::Deadline::never();
+    auto word = std::make_unique<client::WordWait>(object, offset, value, deadline, seen);
+    if (const Status entered = object.session()->under_way().words().enter(*word); !entered.is_ok()) {
+      ops.release(slot.index);
+      return fail(entered);
+    }
+    slot.object->reported = false;
+    slot.object->word = std::move(word);
+  } catch (...) {
+    ops.release(slot.index);
+    throw;
+  }
+  *op = handle_of<ocm_op>(ops.publish(slot.index));
+  return OCM_OK;
+}
+
 }  // namespace
 }  // namespace ocm::capi
 
@@ -100,6 +123,13 @@ int ocm_put_notify_start(ocm_allocation* allocation, uint64_t offset, const void
   return start_word_on(allocation, op, [&](client::Operation& operation, client::Allocation& object) {
     return client::start_put_notify(operation, object, offset, static_cast<const std::byte*>(source), bytes,
                                     notify_offset, value);
+  });
+}
+
+int ocm_wait_at_least_start(ocm_allocation* allocation, uint64_t offset, uint64_t value, uint64_t deadline_ns,
+                            uint64_t* seen, ocm_op** op) {
+  return start_on_allocation(allocation, op, [&](client::Allocation& object) {
+    return start_wait(object, offset, value, deadline_ns, seen, op);
   });
 }
 

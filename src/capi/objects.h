@@ -10,6 +10,7 @@
 #include "capi/session_end.h"
 #include "client/allocation.h"
 #include "client/session.h"
+#include "client/word_wait.h"
 
 namespace ocm::capi {
 
@@ -18,9 +19,15 @@ struct SessionObject {
   /// The first error of operations whose handles were freed before anyone asked.
   std::atomic<int> deferred_error{0};
 };
+/// One of the two, while the handle is live.
 struct OpObject {
   std::optional<client::Operation> operation;
+  std::unique_ptr<client::WordWait> word;
   bool reported = false;  // somebody was told its status
+
+  client::Session* session() const { return word != nullptr ? word->session() : operation->session(); }
+  bool done() const { return word != nullptr ? word->done() : operation->done(); }
+  const Status& status() const { return word != nullptr ? word->status() : operation->status(); }
 };
 
 using Sessions = HandleTable<SessionObject, 1>;

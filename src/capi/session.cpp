@@ -1,4 +1,6 @@
 // Sessions, names and the cluster, through the C ABI.
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -32,15 +34,24 @@ Result<os::Fd> connect_to(const std::string& path) {
                       std::to_string(sizeof(address.sun_path) - 1) + ": give the daemon a shorter run_dir");
   }
   std::memcpy(address.sun_path, path.data(), path.size());
-  os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.is_open()) return Status::from_errno(errno, "socket");
-  const timeval patience{3, 0};  // for a daemon that is stopped and has a full backlog
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  const os::Deadline patience = os::Deadline::after_ns(3'000'000'000);
+  os::Interrupts interrupts;
+  while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN &&
+        !patience.passed()) {  // the backlog of a daemon that stands still; nothing tells of room
+      constexpr int kLookAgainMs = 10;
+      ::poll(nullptr, 0, kLookAgainMs);
+      if (interrupts.came()) return os::interrupted();
+      continue;
+    }
     if (errno == EACCES) return Status(Code::kPermission, "may not open " + path);
     return Status(Code::kNoDaemon, "no daemon at " + path + " (" + std::strerror(errno) +
                                        "): start one with `ocm up` or `oncillad`, or set OCM_SOCKET");
   }
+  ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK);
   return fd;
 }
 
@@ -91,12 +102,16 @@ void reset_in_child() {
 void end_session(client::Session* session) {
   const bool all_ended = session->under_way().drain(nullptr);
   ops.for_each([&](uint64_t handle, OpObject& object) {
-    if (!object.operation.has_value() || object.operation->session() != session ||
-        ops.retire(handle) == nullptr)
-      return;
-    session->under_way().leave(*object.operation);
-    if (!all_ended) object.operation->take_back();
-    object.operation.reset();
+    const bool is_one = object.operation.has_value() || object.word != nullptr;
+    if (!is_one || object.session() != session || ops.retire(handle) == nullptr) return;
+    if (object.word != nullptr) {
+      session->under_way().words().leave(*object.word);
+      object.word.reset();
+    } else {
+      session->under_way().leave(*object.operation);
+      if (!all_ended) object.operation->take_back();
+      object.operation.reset();
+    }
     ops.release(Ops::index_of(handle));
   });
   allocations.for_each([&](uint64_t handle, client::Allocation& allocation) {

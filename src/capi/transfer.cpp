@@ -150,6 +150,11 @@ int start_on(ocm_allocation* allocation, ocm_op** op, Prepare prepare_on) {
 
 /// The object is retired already. The first error that nobody saw is kept for the next fence.
 void end_operation(OpObject& object, uint64_t handle) {
+  if (object.word != nullptr) {
+    object.session()->under_way().words().leave(*object.word);
+    object.word.reset();
+    return ops.release(Ops::index_of(handle));
+  }
   client::Operation& operation = *object.operation;
   const os::Uninterrupted to_the_end;
   (void)operation.wait(false, os::Deadline::never());
@@ -330,15 +335,19 @@ int ocm_op_wait(ocm_op* op, uint32_t flags, uint64_t deadline_ns) {
     // Without a deadline of its own the operation ends by the session's: it fails without progress.
     const os::Deadline deadline =
         deadline_ns != 0 ? os::Deadline::after_ns(deadline_ns) : os::Deadline::never();
-    client::Operation& operation = *object->operation;
+    const bool frees = (flags & OCM_WAIT_FREE) != 0;
     const uint32_t interrupts = os::interrupts_of_thread();
-    Status status = operation.wait((flags & OCM_WAIT_LOCAL) != 0, deadline);
+    Status status = object->word != nullptr
+                        ? object->session()->under_way().words().wait(*object->word, deadline)
+                        : object->operation->wait((flags & OCM_WAIT_LOCAL) != 0, deadline);
     const bool is_interrupted = os::interrupts_of_thread() != interrupts;
-    if (is_interrupted && (flags & OCM_WAIT_FREE) != 0) operation.take_back();
-    if (operation.done()) {
-      status = operation.status();  // somebody else may have moved it since
+    if (is_interrupted && frees && object->operation) object->operation->take_back();
+    // Somebody else may have moved it since. Who waits for a word for ever need not be waited for.
+    const bool over = object->done() || (is_interrupted && frees);
+    if (over) {
+      if (object->done()) status = object->status();
       object->reported = true;
-      if ((flags & OCM_WAIT_FREE) != 0 && ops.retire(bits(op)) != nullptr) end_operation(*object, bits(op));
+      if (frees && ops.retire(bits(op)) != nullptr) end_operation(*object, bits(op));
     }
     return finish(status);
   });
@@ -348,10 +357,9 @@ int ocm_op_test(ocm_op* op) {
   return guarded([&] {
     OpObject* object = ops.find(bits(op));
     if (object == nullptr) return fail_handle(op);
-    client::Operation& operation = *object->operation;
-    if (!operation.test()) return 0;
+    if (object->word != nullptr ? !object->done() : !object->operation->test()) return 0;
     object->reported = true;
-    const Status& status = operation.status();
+    const Status& status = object->status();
     return status.is_ok() ? 1 : fail(status);
   });
 }
@@ -360,10 +368,27 @@ int ocm_op_signal(ocm_op* op, int eventfd) {
   return guarded([&] {
     OpObject* object = ops.find(bits(op));
     if (object == nullptr) return fail_handle(op);
+    client::Session* const session = object->session();
+    if (object->word != nullptr) {
+      session->under_way().words().signal(*object->word, eventfd);
+      return static_cast<int>(OCM_OK);
+    }
     client::Operation& operation = *object->operation;
-    if (client::Session* session = operation.session())
-      return finish(session->under_way().signal(operation, eventfd));
+    if (session != nullptr) return finish(session->under_way().signal(operation, eventfd));
     (void)operation.signal_when_done(eventfd);  // it was done at once
+    return static_cast<int>(OCM_OK);
+  });
+}
+
+int ocm_op_cancel(ocm_op* op) {
+  return guarded([&] {
+    OpObject* object = ops.find(bits(op));
+    if (object == nullptr) return fail_handle(op);
+    object->reported = true;
+    if (object->word != nullptr)
+      object->session()->under_way().words().cancel(*object->word);
+    else
+      object->operation->cancel();
     return static_cast<int>(OCM_OK);
   });
 }

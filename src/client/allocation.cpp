@@ -208,6 +208,23 @@ std::byte* Allocation::open_directly() {
   return direct_.load(std::memory_order_relaxed);
 }
 
+bool Allocation::is_ready(uint64_t offset, uint64_t length) {
+  if (busy().load(std::memory_order_acquire) != 0 || gets().load(std::memory_order_acquire) != 0)
+    return false;
+  const Binding& now = *binding();
+  if (replicated()) {  // a put goes to all of them, and a get to any
+    return std::all_of(now.places().begin(), now.places().end(),
+                       [](const auto& one) { return one.extent->lost() || one.extent->is_reached(); });
+  }
+  for (uint32_t looks = 0; length > 0 && looks < shape_.extents; ++looks) {  // stripes come again
+    const Piece piece = piece_at(offset, length);
+    if (!now[piece.extent].is_reached()) return false;
+    offset += piece.bytes;
+    length -= piece.bytes;
+  }
+  return true;
+}
+
 Status Allocation::fill_zeros() {
   static const std::byte zeros[kPieceBytesMax] = {};
   const Run run{End{this, 0, nullptr}, End{nullptr, 0, const_cast<std::byte*>(zeros)}, shape_.bytes};
@@ -332,6 +349,7 @@ Status Allocation::move_to_own_extent() {
     (void)fresh.free();
     return moved;
   }
+  const auto held = session_->under_way().words().hold(this);
   direct_.store(nullptr, std::memory_order_release);
   session_->slabs().give(slab_, piece_);
   slab_ = nullptr;

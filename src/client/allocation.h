@@ -117,6 +117,9 @@ class Allocation {
   /// Maps a single extent of this host so that direct_now() works from now on; null if it cannot be.
   std::byte* open_directly();
 
+  /// Who starts to move these bytes waits for nothing: neither for a node or the daemon nor for earlier operations.
+  bool is_ready(uint64_t offset, uint64_t length);
+
   std::atomic<uint32_t>& busy() { return under_way().busy; }
   /// Gets of replicas under way: one that fails is made again at another, and must not read there what was put since.
   std::atomic<uint32_t>& gets() { return under_way().gets; }

@@ -29,8 +29,8 @@ Status check_word(const Allocation& allocation, uint64_t offset, bool write) {
   return {};
 }
 
-/// The word's extent and its offset in it. Errors: kUnsupported (a sequence whose parts are not multiples of
-/// 8).
+}  // namespace
+
 Result<Piece> word_piece(const Allocation& allocation, uint64_t offset) {
   Piece piece = allocation.piece_at(offset, 8);  // chunks are multiples of 64: never cut
   if (piece.bytes < 8 || piece.offset % 8 != 0)
@@ -38,8 +38,6 @@ Result<Piece> word_piece(const Allocation& allocation, uint64_t offset) {
   piece.offset += allocation.base();
   return piece;
 }
-
-}  // namespace
 
 Status start_atomic(Operation& operation, Allocation& allocation, fabric::OpCode opcode, uint64_t offset,
                     uint64_t operand, uint64_t expected, uint64_t* old) {
@@ -137,10 +135,15 @@ Result<uint64_t> wait_by_gets(Allocation& allocation, uint64_t offset, uint64_t 
 
 }  // namespace
 
+Status check_wait(Allocation& allocation, uint64_t offset) {
+  OCM_TRY(check_word(allocation, offset, false));
+  OCM_TRY(word_piece(allocation, offset).status());
+  return keep_order(*allocation.session(), &allocation, false);
+}
+
 Result<uint64_t> wait_at_least(Allocation& allocation, uint64_t offset, uint64_t value,
                                os::Deadline deadline) {
-  OCM_TRY(check_word(allocation, offset, false));
-  OCM_TRY(keep_order(*allocation.session(), &allocation, false));
+  OCM_TRY(check_wait(allocation, offset));
   OCM_TRY_ASSIGN(const Piece piece, word_piece(allocation, offset));
   for (uint32_t i = 0;; ++i) {
     Extent& extent = allocation.extent(piece.extent);

@@ -27,4 +27,10 @@ Status start_put_notify(Operation& operation, Allocation& allocation, uint64_t o
 Result<uint64_t> wait_at_least(Allocation& allocation, uint64_t offset, uint64_t value,
                                os::Deadline deadline);
 
+/// Whether the word can be waited for; what this thread started before and must be seen is done. Errors: kInvalidArgument
+/// (alignment), kOutOfRange, kUnsupported, kDeadline (interrupted).
+Status check_wait(Allocation& allocation, uint64_t offset);
+/// The word's extent and its offset in it. Errors: kUnsupported (a sequence whose parts are not multiples of 8).
+Result<Piece> word_piece(const Allocation& allocation, uint64_t offset);
+
 }  // namespace ocm::client

@@ -55,6 +55,13 @@ class Extent {
   /// until it is interrupted. Its errors do not name the node.
   Result<Attachment> attach(os::Deadline deadline);
 
+  /// open() and attach() would wait for nothing.
+  bool is_reached() {
+    if (on_this_host()) return data_now() != nullptr;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    return lock.owns_lock() && attachment_.channel != nullptr && attachment_.channel->is_usable();
+  }
+
   /// The home refused the attachment: one that was frozen and answers again has forgotten it.
   void attach_anew() {
     const std::lock_guard lock(mutex_);

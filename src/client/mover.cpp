@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <exception>
+#include <new>
 
 #include "client/polls.h"
 #include "client/underway.h"
@@ -67,12 +68,19 @@ void Mover::run() {
     } else {
       busy_ns = now_ns;
       const UnderWay::Moved now = under_way_.move_what_is_left_alone(now_ns, polls);
+      WordWaits::Looked words;
+      try {
+        words = under_way_.words().look(now_ns, polls);
+      } catch (const std::bad_alloc&) {  // for an error's text; the next look has it
+      }
+      polls.at_latest(now_ns, words.next_ns);
       // Woken for bytes that were not for these: others move the same channels.
-      const bool in_vain = woken && now.total == moved;
-      moved = now.total;
+      const bool in_vain = woken && now.total + words.gets_total == moved;
+      moved = now.total + words.gets_total;
       if (in_vain) {
         Polls only_told;
         only_told.add(wake_.get(), POLLIN);
+        only_told.at_latest(now_ns, words.next_ns);
         only_told.sleep(kQuietMs);
         woken = false;
       } else {

@@ -1,4 +1,4 @@
-// The thread that moves a session's asynchronous operations while nobody else does, so that a program may compute, or sleep in
+// The thread that moves a session's asynchronous operations, and looks at the words that are waited for, while nobody else does, so that a program may compute, or sleep in
 // an event loop, and its transfers go on.
 //
 //   asleep --an operation enters that is not done--> awake: moves what is left alone, sleeps on what that waits for
@@ -15,11 +15,19 @@
 #include <mutex>
 #include <thread>
 
+#include "base/status.h"
 #include "os/fd.h"
 
 namespace ocm::client {
 
 class UnderWay;
+
+/// Nobody moves what is under way while nobody waits for it.
+inline Status no_mover() {
+  return Status(Code::kNoMemory,
+                "the thread that moves operations cannot be started; raise this process' limits on memory, "
+                "processes and open files");
+}
 
 class Mover {
  public:

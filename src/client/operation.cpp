@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "client/allocation.h"
@@ -99,26 +100,24 @@ bool Operation::step() {
   return step_as(first);
 }
 
-bool Operation::step_as(bool first) {
+bool Operation::try_step(bool first, bool by_mover) {
   if (done()) return true;
-  std::lock_guard lock(mutex_);
-  return step_under_lock(first, false);
-}
-
-bool Operation::step_of_mover(bool first) {
-  std::lock_guard lock(mutex_);
-  return step_under_lock(first, true);
-}
-
-bool Operation::test() {
-  if (done() || has_sleeper() || waits_for_its_turn()) return has_sleeper() ? done() : step();
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  return lock.owns_lock() ? step_under_lock(false, false)
-                          : done();  // else somebody moves it, and may dial a node
+  return lock.owns_lock() ? step_under_lock(first, by_mover) : done();
 }
+
+bool Operation::step_as(bool first) { return try_step(first, false); }
+
+bool Operation::step_of_mover(bool first) { return try_step(first, true); }
+
+bool Operation::test() { return has_sleeper() ? done() : step(); }
 
 bool Operation::step_under_lock(bool first, bool by_mover) {
   if (done()) return true;
+  if (gives_up_.load() != Code::kOk) {
+    take_back_under_lock();
+    return true;
+  }
   by_mover_ = by_mover;
   try {
     step_locked(first);
@@ -312,7 +311,8 @@ void Operation::issue_to(Cut cut, bool again) {
       const uint32_t interrupts = os::interrupts_of_thread();
       Result<Attachment> attachment = attach(extent, patience_ns);
       if (!attachment.is_ok()) {
-        if (os::interrupts_of_thread() != interrupts) return fail(os::interrupted());
+        if (os::interrupts_of_thread() != interrupts || gives_up_.load() != Code::kOk)
+          return fail(given_up());
         if (put_to_replica && broke_at_once(cut, attachment.status(), asked_ns)) continue;
         if (fail_cut(cut, source_remote, attachment.status()) && source_remote) continue;
         return;
@@ -349,9 +349,13 @@ void Operation::issue_to(Cut cut, bool again) {
   }
 }
 
-/// A signal ends what its thread started, and nothing of another one's.
-Result<Attachment> Operation::attach(Extent& extent, uint64_t patience_ns) const {
-  const os::Uninterrupted of_another(thread_ != this_thread());
+/// A signal ends what its thread started, and nothing of another one's; giving it up ends that.
+Result<Attachment> Operation::attach(Extent& extent, uint64_t patience_ns) {
+  std::optional<os::InterruptedBy> end;
+  const auto is_given_up = [](int, void* self) {
+    return static_cast<Operation*>(self)->gives_up_.load() != Code::kOk ? 1 : 0;
+  };
+  if (thread_ != this_thread()) end.emplace(is_given_up, this, os::InterruptedBy::What::kWorkForAnother);
   return extent.attach(os::Deadline::after_ns(patience_ns));
 }
 
@@ -482,6 +486,7 @@ void Operation::finish() {
   release_busy();
   if (std::exchange(counts_as_get_, false)) source_->gets().fetch_sub(1, std::memory_order_acq_rel);
   state_.store(State::kDone, std::memory_order_release);
+  const std::lock_guard lock(telling_);
   tell_sleeper();
 }
 

@@ -22,7 +22,8 @@
 //   P7 a daemon that left a request unanswered for its time is not asked again: it may stand still.
 //   P8 puts to a replica take effect in their order, whichever connections break: what failed with one is posted anew on the
 //      next when its turn to be settled comes, and nothing that comes later is posted there before.
-// Threads: step() by any thread (mutex_), the session's mover too; the handle's owner alone waits, reads and destroys.
+// Threads: step() and cancel() by any thread (mutex_), the session's mover too; the handle's owner alone waits, reads and
+//          destroys. Who moves it may dial a node meanwhile: nobody waits for mutex_, but who has given it up.
 #pragma once
 
 #include <array>
@@ -69,7 +70,7 @@ class Operation {
   void start_done() { state_.store(State::kDone, std::memory_order_release); }
   /// Moves what can be moved without blocking (apart from attaching). True when done.
   bool step();
-  /// The same of one among others. `first`: those before it are done (P4).
+  /// The same of one among others. `first`: those before it are done (P4). None of them waits for a thread that moves it now.
   bool step_as(bool first);
   bool step_of_mover(bool first);
   /// The same, but it waits for nobody who moves it.
@@ -109,8 +110,10 @@ class Operation {
   /// Until done, and its outcome; interrupted it is taken back. Of an operation that nothing comes after.
   Status run();
   /// It ends now, with kDeadline unless it was done: nothing touches the program's buffers any more, and what was posted may
-  /// still be applied whole or in part. Of replicas some may have it then and others not.
+  /// still be applied whole or in part. Of replicas some may have it then and others not. Who dials a node for it is interrupted.
   void take_back();
+  /// The same with kCancelled, by any thread, now or, where somebody moves it, soon after. Never blocks.
+  void cancel();
   /// The outcome; done() must be true.
   const Status& status() const { return status_; }
   /// Of the allocation, by this handle or another one that keeps an order with it.
@@ -175,7 +178,7 @@ class Operation {
   void take_word(fabric::Op& op);
   /// The bytes on this host, or null with `remote` set; errors are reported by fail_cut.
   Result<std::byte*> bytes_of(const End& end, const Binding* binding, uint32_t extent, bool& remote);
-  Result<Attachment> attach(Extent& extent, uint64_t patience_ns) const;
+  Result<Attachment> attach(Extent& extent, uint64_t patience_ns);
   void progress_channels();
   /// How long a leg's node may be silent.
   uint64_t patience_ns(const Leg& pending) const;
@@ -189,9 +192,14 @@ class Operation {
   void conclude();
   void conclude_confirmed();
   void finish();
+  /// Holds telling_.
   void tell_sleeper();
-  /// Holds mutex_.
+  bool try_step(bool first, bool by_mover);
+  /// Hold mutex_.
   bool step_under_lock(bool first, bool by_mover);
+  void take_back_under_lock();
+  /// What it ends with where it is given up.
+  Status given_up() const;
   void release_busy();
   void hold_busy();
   // Starting over: operation_resolve.cpp.
@@ -255,7 +263,10 @@ class Operation {
   std::atomic<uint32_t> waiters_{0};
   std::atomic<uint64_t> moved_by_somebody_ns_{0};  // but the mover
   std::atomic<bool> has_sleeper_{false};           // signal_when_done()
+  std::atomic<Code> gives_up_{Code::kOk};          // kDeadline: take_back(); kCancelled: cancel()
+  std::mutex telling_;                             // guards the next two
   int eventfd_ = -1;
+  bool told_ = false;
   const void* thread_ = nullptr;  // that started it
   Window legs_;
 };

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "client/allocation.h"
 #include "client/operation.h"
@@ -18,13 +19,14 @@ constexpr uint64_t kSpinNs = 50'000;
 
 void Operation::tell_sleeper() {
   const uint64_t one = 1;
-  if (eventfd_ < 0) return;
+  if (eventfd_ < 0 || std::exchange(told_, true)) return;
   [[maybe_unused]] const ssize_t n = ::write(eventfd_, &one, sizeof(one));
 }
 
 bool Operation::signal_when_done(int eventfd) {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(telling_);
   eventfd_ = eventfd;
+  told_ = false;
   has_sleeper_.store(eventfd >= 0, std::memory_order_relaxed);
   if (!done()) return true;
   tell_sleeper();
@@ -42,8 +44,8 @@ bool Operation::is_left_alone(uint64_t now_ns) {
 
 bool Operation::locally_done() {
   if (step()) return true;
-  std::lock_guard lock(mutex_);
-  if (done()) return true;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (done() || !lock.owns_lock()) return done();
   if (!cutter_.exhausted() || cutter_.bytes_left() > 0 || replicated(target_) || replicas_failed_)
     return false;  // P3
   for (uint32_t i = legs_.tail(); i != legs_.head(); ++i) {
@@ -73,8 +75,7 @@ Status Operation::wait(bool local, os::Deadline deadline) {
   uint64_t moved_seen = 0;
   while (!deadline.passed()) {
     const uint64_t now = os::now_ns();
-    {
-      std::lock_guard lock(mutex_);
+    if (const std::unique_lock lock(mutex_, std::try_to_lock); lock.owns_lock()) {
       if (legs_.tail() != tail_seen || moved_total_ != moved_seen) {
         tail_seen = legs_.tail();
         moved_seen = moved_total_;
@@ -100,10 +101,25 @@ Status Operation::run() {
 }
 
 void Operation::take_back() {
-  std::lock_guard lock(mutex_);
-  if (done()) return;
-  const auto cancel = [this](Daemon& daemon, const std::shared_ptr<Call>& call) {
-    if (call != nullptr) daemon.control().cancel(*call, os::interrupted());
+  gives_up_.store(Code::kDeadline);
+  const std::lock_guard lock(mutex_);
+  if (!done()) take_back_under_lock();
+}
+
+void Operation::cancel() {
+  gives_up_.store(Code::kCancelled);
+  (void)try_step(false, true);
+}
+
+Status Operation::given_up() const {
+  return gives_up_.load() == Code::kCancelled ? Status(Code::kCancelled, "the operation was cancelled")
+                                              : os::interrupted();
+}
+
+void Operation::take_back_under_lock() {
+  const Status why = given_up();
+  const auto cancel = [&why](Daemon& daemon, const std::shared_ptr<Call>& call) {
+    if (call != nullptr) daemon.control().cancel(*call, why);
   };
   const std::shared_ptr<Daemon> daemon = session_->daemon_now();
   while (!legs_.is_empty()) {
@@ -119,12 +135,16 @@ void Operation::take_back() {
   for (Suspect& suspect : suspects_) {
     if (suspect.call != nullptr) cancel(*suspect.daemon, suspect.call);
   }
-  status_ = os::interrupted();
+  status_ = why;
   finish();
 }
 
 uint64_t Operation::sleeps_on(Polls& polls) {
-  std::lock_guard lock(mutex_);
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) {
+    polls.soon();
+    return 0;
+  }
   const auto is_awaited = [](const std::shared_ptr<Call>& call) {
     return call != nullptr && !call->done.load(std::memory_order_acquire);
   };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include "fabric/channel.h"
 
@@ -28,16 +29,28 @@ class Polls {
     else
       add(on.fd, on.events);
   }
-  void at_once() { timeout_ms_ = 0; }
+  void at_once() { timeout_ns_ = 0; }
+  void at_latest(uint64_t now_ns, uint64_t at_ns) {
+    timeout_ns_ = std::min(timeout_ns_, at_ns > now_ns ? at_ns - now_ns : 0);
+  }
+  /// Another thread moves what is waited for, and may take long or not.
+  void soon() { timeout_ns_ = std::min(timeout_ns_, uint64_t{1'000'000}); }
   bool is_full() const { return count_ == fds_.size(); }
 
-  /// True if one of them woke it.
-  bool sleep(int ms_max) { return ::poll(fds_.data(), count_, std::min(timeout_ms_, ms_max)) > 0; }
+  /// True if one of them woke it. Negative: without limit.
+  bool sleep(int ms_max) {
+    constexpr uint64_t kNsPerMs = 1'000'000, kNsPerS = 1'000'000'000;
+    uint64_t ns = timeout_ns_;
+    if (ms_max >= 0) ns = std::min(ns, static_cast<uint64_t>(ms_max) * kNsPerMs);
+    const timespec most{static_cast<time_t>(ns / kNsPerS), static_cast<long>(ns % kNsPerS)};
+    return ::ppoll(fds_.data(), count_, ns == kForEver ? nullptr : &most, nullptr) > 0;
+  }
 
  private:
   std::array<pollfd, 17> fds_;  // NOLINT: count_ of them are set
   nfds_t count_ = 0;
-  int timeout_ms_ = 1'000'000;
+  static constexpr uint64_t kForEver = UINT64_MAX;
+  uint64_t timeout_ns_ = kForEver;
 };
 
 }  // namespace ocm::client

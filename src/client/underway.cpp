@@ -21,10 +21,7 @@ void UnderWay::enter(Operation& operation) {
 Status UnderWay::signal(Operation& operation, int eventfd) {
   if (!operation.signal_when_done(eventfd) || eventfd < 0 || mover_.hurry()) return {};
   if (!operation.signal_when_done(-1)) return {};  // it is done meanwhile
-  return Status(Code::kNoMemory,
-                "the thread that moves operations cannot be started; raise this process' limits on memory, "
-                "processes and "
-                "open files");
+  return no_mover();
 }
 
 bool UnderWay::is_idle() {
@@ -32,7 +29,7 @@ bool UnderWay::is_idle() {
   for (const Operation* one = first_; one != nullptr; one = one->next_under_way) {
     if (!one->done()) return false;
   }
-  return true;
+  return words_.is_empty();
 }
 
 void UnderWay::leave(Operation& operation) {
@@ -136,6 +133,7 @@ bool UnderWay::drain_some(const Allocation* allocation, bool all_handles) {
 }
 
 void UnderWay::detach(const Allocation* allocation) {
+  words_.end_of(allocation);
   const bool all_ended = drain_some(allocation, false);
   if (count_.load(std::memory_order_relaxed) == 0) return;
   std::unique_lock lock(mutex_);

@@ -11,6 +11,7 @@
 #include "client/mover.h"
 #include "client/operation.h"
 #include "client/polls.h"
+#include "client/word_wait.h"
 
 namespace ocm::client {
 
@@ -33,6 +34,9 @@ class UnderWay {
   /// about to end.
   void detach(const Allocation* allocation);
 
+  /// Those that are waited for.
+  WordWaits& words() { return words_; }
+
   // ---- the mover's
   /// Who waits looks more often than that.
   static constexpr uint64_t kQuietNs = 3'000'000;
@@ -42,7 +46,7 @@ class UnderWay {
     bool has_more = false;
   };
   Moved move_what_is_left_alone(uint64_t now_ns, Polls& polls);
-  /// All that entered is done.
+  /// All that entered is done, and no word is waited for.
   bool is_idle();
 
  private:
@@ -68,6 +72,7 @@ class UnderWay {
   Operation* first_ =
       nullptr;  // in the order in which they entered, so that of a thread what started first comes first
   Operation** last_ = &first_;
+  WordWaits words_{mover_};
   Mover mover_{*this};
 };
 

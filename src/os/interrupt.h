@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 
 #include "base/status.h"
 #include "os/clock.h"
@@ -55,17 +56,31 @@ class Uninterrupted : detail::Counted {
   explicit Uninterrupted(bool is = true) : Counted(is ? &detail::never_asks : nullptr) {}
 };
 
-/// While one lives, this thread, one of the library's own, asks `check` and nobody else.
+/// While one lives, this thread asks `check` and nobody else: it is one of the library's own, or works for another one. Of
+/// several the innermost, also where it is Uninterrupted.
 class InterruptedBy {
  public:
-  InterruptedBy(InterruptCheck check, void* context) {
-    OCM_DASSERT(check != nullptr && detail::own_check == nullptr);
-    detail::own_check = check;
-    detail::own_context = context;
+  enum class What { kThread, kWorkForAnother };  // the latter is none of interrupts_of_thread()
+  InterruptedBy(InterruptCheck check, void* context, What what = What::kThread)
+      : what_(what),
+        came_before_(detail::came_total),
+        outer_(std::exchange(detail::own_check, check)),
+        outer_context_(std::exchange(detail::own_context, context)) {
+    OCM_DASSERT(check != nullptr);
   }
-  ~InterruptedBy() { detail::own_check = nullptr; }
+  ~InterruptedBy() {
+    detail::own_check = outer_;
+    detail::own_context = outer_context_;
+    if (what_ == What::kWorkForAnother) detail::came_total = came_before_;
+  }
   InterruptedBy(const InterruptedBy&) = delete;
   InterruptedBy& operator=(const InterruptedBy&) = delete;
+
+ private:
+  const What what_;
+  const uint32_t came_before_;
+  const InterruptCheck outer_;
+  void* const outer_context_;
 };
 
 /// While one lives, this thread waits with locks that the check's own calls could need.
@@ -81,9 +96,9 @@ class Interrupts {
   static constexpr int kMs = 50;
 
   Interrupts()
-      : check_(detail::never_asks != 0        ? nullptr
-               : detail::own_check != nullptr ? detail::own_check
-                                              : interrupt_check.load(std::memory_order_acquire)) {}
+      : check_(detail::own_check != nullptr ? detail::own_check
+               : detail::never_asks != 0    ? nullptr
+                                            : interrupt_check.load(std::memory_order_acquire)) {}
 
   /// Nothing will ever come.
   bool none() const { return check_ == nullptr; }

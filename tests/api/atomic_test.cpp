@@ -1,4 +1,7 @@
 // Atomics and notified access through the C interface.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <thread>
 
 #include "embedded.h"
@@ -66,6 +69,69 @@ TEST_F(Atomic, WaiterSeesTheBytesBeforeTheNotification) {
   EXPECT_OK(ocm_put_notify(a, 0, in.data(), in.size(), 8000, 2));
   waiter.join();
   EXPECT_EQ(in, out);
+}
+
+TEST_F(Atomic, AStartedWaitEndsWhileNobodyCalls) {
+  ocm_allocation* a = allocate(64, OCM_ALLOCATION_ZERO);
+  uint64_t seen = 0;
+  ocm_op* op = nullptr;
+  ASSERT_OK(ocm_wait_at_least_start(a, 8, 3, 0, &seen, &op));
+  EXPECT_EQ(ocm_op_test(op), 0);
+  EXPECT_EQ(ocm_op_wait(op, OCM_WAIT_REMOTE, 1'000'000), OCM_DEADLINE);
+  EXPECT_OK(ocm_fence(a));
+  EXPECT_OK(ocm_session_fence(session));
+  const int event = ::eventfd(0, EFD_CLOEXEC);
+  EXPECT_OK(ocm_op_signal(op, event));
+  EXPECT_OK(ocm_put_notify(a, 0, nullptr, 0, 8, 4));
+  uint64_t told = 0;
+  EXPECT_EQ(::read(event, &told, sizeof(told)), ssize_t{sizeof(told)});
+  EXPECT_EQ(told, 1u);
+  EXPECT_EQ(ocm_op_test(op), 1);
+  EXPECT_EQ(seen, 4u);
+  EXPECT_OK(ocm_op_free(op));
+  ASSERT_OK(ocm_wait_at_least_start(a, 8, 4, 0, nullptr, &op));
+  EXPECT_EQ(ocm_op_test(op), 1) << "it is there already";
+  EXPECT_OK(ocm_op_wait(op, OCM_WAIT_REMOTE | OCM_WAIT_FREE, 0));
+  ::close(event);
+}
+
+TEST_F(Atomic, AStartedWaitIsGivenUp) {
+  ocm_allocation* a = allocate(64, OCM_ALLOCATION_ZERO);
+  ocm_op *cancelled = nullptr, *freed = nullptr, *late = nullptr, *revoked = nullptr, *left = nullptr;
+  ocm_allocation* other = allocate(64, OCM_ALLOCATION_ZERO);
+  ASSERT_OK(ocm_wait_at_least_start(a, 0, 1, 0, nullptr, &cancelled));
+  ASSERT_OK(ocm_wait_at_least_start(a, 0, 1, 0, nullptr, &freed));
+  ASSERT_OK(ocm_wait_at_least_start(a, 0, 1, 1'000'000, nullptr, &late));
+  ASSERT_OK(ocm_wait_at_least_start(other, 0, 1, 0, nullptr, &revoked));
+  ASSERT_OK(ocm_wait_at_least_start(a, 0, 1, 0, nullptr, &left));  // its session ends first
+  EXPECT_OK(ocm_op_cancel(cancelled));
+  EXPECT_EQ(ocm_op_wait(cancelled, OCM_WAIT_REMOTE | OCM_WAIT_FREE, 0), OCM_CANCELLED);
+  EXPECT_OK(ocm_op_free(freed));
+  EXPECT_EQ(ocm_op_wait(late, OCM_WAIT_REMOTE | OCM_WAIT_FREE, 0), OCM_DEADLINE);
+  EXPECT_EQ(ocm_op_free(late), OCM_REVOKED);
+  EXPECT_OK(ocm_allocation_free(other));
+  EXPECT_EQ(ocm_op_test(revoked), OCM_REVOKED);
+  EXPECT_OK(ocm_op_free(revoked));
+  EXPECT_OK(ocm_session_fence(session)) << "who gives up knows of it";
+  ocm_op* op = nullptr;
+  EXPECT_EQ(ocm_wait_at_least_start(a, 4, 1, 0, nullptr, &op), OCM_INVALID_ARGUMENT);
+  EXPECT_EQ(ocm_wait_at_least_start(a, 64, 1, 0, nullptr, &op), OCM_OUT_OF_RANGE);
+  EXPECT_EQ(ocm_wait_at_least_start(a, 0, 1, 0, nullptr, nullptr), OCM_INVALID_ARGUMENT);
+  EXPECT_EQ(op, nullptr);
+}
+
+TEST_F(Atomic, AWordThatIsWaitedForMayBePublished) {
+  ocm_allocation* a = allocate(64, OCM_ALLOCATION_ZERO);  // a piece of a slab, which moves
+  uint64_t seen = 0;
+  ocm_op* op = nullptr;
+  ASSERT_OK(ocm_wait_at_least_start(a, 8, 3, 0, &seen, &op));
+  ASSERT_OK(ocm_publish(a, "waited-for", 0));
+  ocm_allocation* other = nullptr;
+  ASSERT_OK(ocm_attach(session, "waited-for", OCM_ACCESS_READ_WRITE, &other));
+  EXPECT_OK(ocm_atomic_fetch_add(other, 8, 3, nullptr));
+  EXPECT_OK(ocm_op_wait(op, OCM_WAIT_REMOTE | OCM_WAIT_FREE, 0));
+  EXPECT_EQ(seen, 3u);
+  EXPECT_OK(ocm_name_remove(session, "waited-for"));
 }
 
 TEST_F(Atomic, WaitEndsAtItsDeadline) {

@@ -76,6 +76,22 @@ TEST_F(Hpp, OperationsAndCopies) {
   EXPECT_TRUE(session.fence().has_value());
 }
 
+TEST_F(Hpp, AWaitForAWordIsStartedAndCancelled) {
+  ocm::Allocation a = session.allocate(4096).value();
+  a.store<uint64_t>(8, 0).check();
+  EXPECT_TRUE(a.ready(8, 8).value());
+  uint64_t seen = 0;
+  ocm::Op first = a.wait_at_least_start(8, 2, &seen).value();
+  ocm::Op second = a.wait_at_least_start(8, 3, nullptr).value();
+  EXPECT_FALSE(first.test().value());
+  EXPECT_EQ(a.fetch_add(8, 2).value(), 0u);
+  EXPECT_TRUE(first.wait().has_value());
+  EXPECT_EQ(seen, 2u);
+  EXPECT_TRUE(second.cancel().has_value());
+  EXPECT_EQ(second.wait().status(), OCM_CANCELLED);
+  ocm::Op dropped = a.wait_at_least_start(8, 3, nullptr).value();  // ends with its handle
+}
+
 TEST_F(Hpp, JoinedAndHeld) {
   ocm::AllocationOptions dedicated;
   dedicated.flags = OCM_ALLOCATION_DEDICATED;

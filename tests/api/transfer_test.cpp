@@ -193,4 +193,26 @@ TEST_F(Transfer, ThreadsMoveTheirOwnBytes) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST_F(Transfer, WhatIsCompleteCannotBeCancelled) {
+  ocm_allocation* allocation = allocate(kMiB);
+  uint8_t bytes[16] = {1};
+  ocm_op* op = nullptr;
+  ASSERT_OK(ocm_put_start(allocation, 0, bytes, sizeof(bytes), &op));
+  EXPECT_EQ(ocm_op_test(op), 1);
+  EXPECT_OK(ocm_op_cancel(op));
+  EXPECT_OK(ocm_op_wait(op, OCM_WAIT_REMOTE | OCM_WAIT_FREE, 0));
+  EXPECT_EQ(ocm_op_cancel(op), OCM_REVOKED);
+}
+
+TEST_F(Transfer, AnAllocationOfThisHostIsReady) {
+  ocm_allocation* allocation = allocate(kMiB);
+  uint8_t byte = 1;
+  ASSERT_OK(ocm_put(allocation, 0, &byte, 1));
+  EXPECT_EQ(ocm_allocation_ready(allocation, 0, kMiB), 1);
+  EXPECT_EQ(ocm_allocation_ready(allocation, kMiB, 0), 1);
+  EXPECT_EQ(ocm_allocation_ready(allocation, 1, kMiB), OCM_OUT_OF_RANGE);
+  EXPECT_OK(ocm_allocation_free(allocation));
+  EXPECT_EQ(ocm_allocation_ready(allocation, 0, 1), OCM_REVOKED);
+}
+
 }  // namespace
