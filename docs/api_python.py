@@ -19,7 +19,8 @@ Written from its docstrings by `docs/api_python.py`. Start with the [tutorial](t
 # What is shown, in this order: (title, module, names).
 PARTS = [
     ("Sessions", "oncilla", ["connect", "Session", "aconnect"]),
-    ("Allocations", "oncilla", ["Allocation", "copy", "acopy"]),
+    ("Allocations", "oncilla", ["Allocation", "copy", "acopy", "start_copy"]),
+    ("Operations under way", "oncilla", ["Operation"]),
     ("Tables", "oncilla.table", ["Table", "Snapshot", "Column", "Cache"]),
     ("Selections", "oncilla.selection", ["Selection"]),
     ("Parquet files", "oncilla.parquet", ["read"]),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._core import version as _version
-from .allocation import Allocation, acopy, copy
+from .allocation import Allocation, acopy, copy, start_copy
 from .errors import (
     AllocationError,
     AuthError,
@@ -48,6 +48,7 @@ from .errors import (
     Unsupported,
 )
 from .nodes import AllocationInfo, Extent, Name, Node
+from .operations import Operation
 from .session import Session, aconnect, connect
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ __all__ = [
     "Allocation", "AllocationError", "AllocationInfo", "AuthError", "BadChecksum", "CallError", "Cancelled",
     "ClusterError", "DeadlineExceeded", "Draining", "Error", "Exists", "Extent", "InternalError", "InvalidArgument",
     "IoError", "LimitReached", "Lost", "Name", "NoCoordinator", "NoDaemon", "NoFds", "NoMemory", "Node", "NodeError",
-    "NotFound", "OutOfRange", "PeerError", "PeerLost", "Permission", "PoolFull", "ProtocolError", "QueueFull",
-    "QuotaExceeded", "Revoked", "Session", "Table", "TooLarge", "UnknownNode", "Unsupported", "aconnect", "acopy",
-    "connect", "copy", "progress",
+    "NotFound", "Operation", "OutOfRange", "PeerError", "PeerLost", "Permission", "PoolFull", "ProtocolError",
+    "QueueFull", "QuotaExceeded", "Revoked", "Session", "Table", "TooLarge", "UnknownNode", "Unsupported", "aconnect",
+    "acopy", "connect", "copy", "progress", "start_copy",
 ]
 
 

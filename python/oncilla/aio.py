@@ -1,7 +1,7 @@
-"""Oncilla for asyncio: transfers run all at once, other awaited calls in `THREADS` threads of their session.
+"""Oncilla for asyncio: operations run all at once, other awaited calls in `THREADS` threads of their session.
 
-Cancellation: a call that still queues never starts. A transfer that runs is told to stop, and `await` raises
-CancelledError once nobody touches its buffers any more: see `oncilla.core.aio`.
+Cancellation: a call that still queues never starts. An operation that runs is taken back, and `await` raises
+CancelledError once nobody touches its buffers any more, nearly always at once: see `oncilla.core.aio`.
 """
 from .core.aio import THREADS, run, run_to_end
 from .session import aconnect

@@ -1,6 +1,6 @@
 """Allocations, by their public name."""
-from .core.allocation import Allocation, acopy, copy
+from .core.allocation import Allocation, acopy, copy, start_copy
 
 __all__ = [
-    "Allocation", "acopy", "copy",
+    "Allocation", "acopy", "copy", "start_copy",
 ]

@@ -5,6 +5,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "operation.h"
+
 namespace ocm::python {
 namespace {
 
@@ -167,11 +169,16 @@ Allocation::~Allocation() { leave(); }
 
 std::shared_ptr<AllocationHandle> Allocation::handle() const {
   if (handle_ != nullptr) return handle_;
-  if (state_->handle == nullptr) {
-    raise_status(OCM_CANCELLED,
-                 "the allocation's session was closed: open another one with oncilla.connect()");
-  }
-  raise_status(OCM_REVOKED, "the allocation was freed: allocate or attach again");
+  raise_failure(gone());
+}
+
+Failure Allocation::gone() const {
+  Failure why;
+  why.status = state_->handle == nullptr ? OCM_CANCELLED : OCM_REVOKED;
+  why.text = state_->handle == nullptr
+                 ? "the allocation's session was closed: open another one with oncilla.connect()"
+                 : "the allocation was freed: allocate or attach again";
+  return why;
 }
 
 void Allocation::free() {
@@ -203,7 +210,13 @@ void Allocation::check_no_exports() const {
 void Allocation::leave() {
   state_->allocations.erase(this);
   std::shared_ptr<AllocationHandle> handle = std::move(handle_);
-  if (handle != nullptr) without_gil([&] { handle.reset(); });
+  if (handle == nullptr) return;
+  while (!handle->word_waits.empty()) {  // one by one: its end may let other threads run
+    Operation* const wait = *handle->word_waits.begin();
+    handle->word_waits.erase(wait);
+    wait->end(gone());
+  }
+  without_gil([&] { handle.reset(); });
 }
 
 void register_allocation(nb::module_& module) {

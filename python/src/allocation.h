@@ -7,11 +7,14 @@
 #pragma once
 
 #include <atomic>
+#include <unordered_set>
 
 #include "core.h"
 #include "wait.h"
 
 namespace ocm::python {
+
+class Operation;
 
 class AllocationHandle {
  public:
@@ -29,6 +32,9 @@ class AllocationHandle {
   /// True if all bytes lie in one piece on this host: a transfer is a copy then and never waits. Without the
   /// GIL: the first call may ask the daemon.
   bool direct();
+  /// Operations that wait for a word of it, which end with it.
+  std::unordered_set<Operation*> word_waits;
+
   /// direct() without asking anybody.
   bool known_direct() const { return reach_.load(std::memory_order_relaxed) == Reach::kDirect; }
 
@@ -66,6 +72,8 @@ class Allocation {
  private:
   /// Raises BufferError.
   void check_no_exports() const;
+  /// Why there is no handle.
+  Failure gone() const;
 
   std::shared_ptr<SessionState> state_;
   std::shared_ptr<AllocationHandle> handle_;  // null when freed

@@ -28,6 +28,66 @@ uint64_t compare_swap(const Allocation& self, uint64_t offset, uint64_t expected
   return old;
 }
 
+using StartAtomic = int (*)(ocm_allocation*, uint64_t, uint64_t, uint64_t*, ocm_op**);
+
+/// Something on the word at `offset`, which gives a word. `start(handle, word, op)`.
+template <class Start>
+Plan plan_word(const std::shared_ptr<AllocationHandle>& handle, uint64_t offset, Start start) {
+  Plan plan;
+  plan.session = handle->shared_session();
+  plan.ends = {handle->get()};
+  plan.gives_word = true;
+  plan.near = handle;
+  plan.near_offset = offset;
+  plan.near_bytes = sizeof(uint64_t);
+  plan.start_next = [=, word = &plan.buffers->word](uint64_t, ocm_op** op) {
+    return start(handle->get(), word, op);
+  };
+  return plan;
+}
+
+template <StartAtomic kStart>
+Plan plan_atomic(const Allocation& self, uint64_t offset, uint64_t operand) {
+  return plan_word(self.handle(), offset, [=](ocm_allocation* a, uint64_t* old, ocm_op** op) {
+    return kStart(a, offset, operand, old, op);
+  });
+}
+
+Plan plan_compare_swap(const Allocation& self, uint64_t offset, uint64_t expected, uint64_t desired) {
+  return plan_word(self.handle(), offset, [=](ocm_allocation* a, uint64_t* old, ocm_op** op) {
+    return ocm_atomic_compare_swap_start(a, offset, expected, desired, old, op);
+  });
+}
+
+Plan plan_put_notify(const Allocation& self, nb::handle buffer, uint64_t offset, uint64_t notify_offset,
+                     uint64_t value) {
+  const auto handle = self.handle();
+  Plan plan;
+  plan.session = handle->shared_session();
+  plan.ends = {handle->get()};
+  plan.buffers->push_back(Buffer::readable(buffer));
+  const std::byte* const data = plan.buffers->back().data();
+  plan.bytes = plan.buffers->back().bytes();
+  plan.near = handle;
+  plan.near_offset = notify_offset;  // of the same extent
+  plan.near_bytes = sizeof(uint64_t);
+  plan.start_next = [=, bytes = plan.bytes](uint64_t, ocm_op** op) {
+    return ocm_put_notify_start(handle->get(), offset, data, bytes, notify_offset, value, op);
+  };
+  return plan;
+}
+
+Plan plan_wait(const Allocation& self, uint64_t offset, uint64_t value, std::optional<double> deadline_s) {
+  if (deadline_s && std::isnan(*deadline_s)) throw nb::value_error("deadline_s is no number");
+  const uint64_t deadline_ns =
+      deadline_s ? static_cast<uint64_t>(std::clamp(*deadline_s * 1e9, 1.0, 9e18)) : 0;
+  Plan plan = plan_word(self.handle(), offset, [=](ocm_allocation* a, uint64_t* seen, ocm_op** op) {
+    return ocm_wait_at_least_start(a, offset, value, deadline_ns, seen, op);
+  });
+  plan.waits_for_word = true;
+  return plan;
+}
+
 void put_notify(const Allocation& self, nb::handle buffer, uint64_t offset, uint64_t notify_offset,
                 uint64_t value) {
   const auto handle = self.handle();
@@ -87,6 +147,22 @@ void register_atomics(nb::class_<Allocation>& allocation) {
            "Waits until the 64-bit word at `offset` is at least `value` (unsigned). Returns the value "
            "read.\n\n"
            "`deadline_s` None: without limit. Raises DeadlineExceeded, Revoked, PeerLost.");
+  // Of `start_fetch_add()` and `afetch_add()`, and so on: not begun.
+  const auto define_plan = [&](const char* name, auto function) {
+    allocation.def(name, function, nb::arg("offset"), nb::arg("operand"));
+  };
+  define_plan("_plan_fetch_add", plan_atomic<ocm_atomic_fetch_add_start>);
+  define_plan("_plan_swap", plan_atomic<ocm_atomic_swap_start>);
+  define_plan("_plan_fetch_and", plan_atomic<ocm_atomic_and_start>);
+  define_plan("_plan_fetch_or", plan_atomic<ocm_atomic_or_start>);
+  define_plan("_plan_fetch_xor", plan_atomic<ocm_atomic_xor_start>);
+  allocation
+      .def("_plan_compare_swap", plan_compare_swap, nb::arg("offset"), nb::arg("expected"),
+           nb::arg("desired"))
+      .def("_plan_put_notify", plan_put_notify, nb::arg("buffer"), nb::arg("offset"),
+           nb::arg("notify_offset"), nb::arg("value"))
+      .def("_plan_wait_at_least", plan_wait, nb::arg("offset"), nb::arg("value"),
+           nb::arg("deadline_s").none());
 }
 
 }  // namespace ocm::python

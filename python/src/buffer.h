@@ -40,6 +40,9 @@ class Buffer {
   std::byte* data_ = nullptr;
 };
 
-using Buffers = std::vector<Buffer>;
+/// What an operation reads and writes.
+struct Buffers : std::vector<Buffer> {
+  uint64_t word = 0;  // of an atomic: what it was before; of a wait: what it was at its end
+};
 
 }  // namespace ocm::python

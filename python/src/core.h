@@ -8,6 +8,7 @@
 #include <nanobind/nanobind.h>
 #include <oncilla/oncilla.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -73,8 +74,8 @@ class Interruptible {
   /// GIL.
   void check(int status);
   bool raised() const { return raised_.has_value(); }
-  /// Waits end as soon as they sleep, whatever signals come.
-  void end_waits() { ends_waits_ = true; }
+  /// Waits end as soon as they sleep, whatever signals come. Any thread.
+  void end_waits() { ends_waits_.store(true); }
   /// The same if a handler ended another wait a moment ago: what the program has ends now, and should not make it wait for
   /// the same node once more. The home hears of it all the same.
   void end_waits_after_interrupt();
@@ -83,7 +84,7 @@ class Interruptible {
   friend int ask_python(int may_call, void* context);
   Interruptible* const outer_;
   std::optional<nb::python_error> raised_;
-  bool ends_waits_ = false;
+  std::atomic<bool> ends_waits_{false};
 };
 
 /// Runs a call that may wait, without the GIL; a signal's handler that raises ends it. Raises its exception, or that of what

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "core.h"
+#include "operation.h"
 
 namespace nb = nanobind;
 
@@ -21,6 +22,7 @@ NB_MODULE(_core, module) {
   module.attr("FABRICS") = fabrics;  // their numbers, by name
   ocm::python::watch_interrupts();
   ocm::python::register_wait(module);
+  ocm::python::register_operation(module);
   ocm::python::register_session(module);
   ocm::python::register_allocation(module);
   ocm::python::register_table(module);

@@ -51,6 +51,12 @@ void move_direct(AllocationHandle& handle, bool put, uint64_t offset, std::byte*
   }
 }
 
+void begins_at(Plan& plan, const std::shared_ptr<AllocationHandle>& handle, uint64_t offset, uint64_t bytes) {
+  plan.near = handle;
+  plan.near_offset = offset;
+  plan.near_bytes = bytes;
+}
+
 /// `bytes` between the allocation at `offset` and the one buffer.
 Plan plan_move(const std::shared_ptr<AllocationHandle>& handle, bool put, uint64_t offset, Buffer buffer) {
   Plan plan;
@@ -58,11 +64,12 @@ Plan plan_move(const std::shared_ptr<AllocationHandle>& handle, bool put, uint64
   plan.ends = {handle->get()};
   plan.bytes = buffer.bytes();
   check_range(*handle, offset, plan.bytes);
+  begins_at(plan, handle, offset, plan.bytes);
   std::byte* data = buffer.data();
   plan.buffers->push_back(std::move(buffer));
-  plan.start_next = [=, done = uint64_t{0}, bytes = plan.bytes](ocm_op** op) mutable {
+  plan.start_next = [=, done = uint64_t{0}, bytes = plan.bytes](uint64_t window_bytes, ocm_op** op) mutable {
     if (done == bytes) return static_cast<int>(OCM_OK);
-    const uint64_t window = std::min(bytes - done, kWindowBytes);
+    const uint64_t window = std::min(bytes - done, window_bytes);
     const uint64_t at = std::exchange(done, done + window);
     return put ? ocm_put_start(handle->get(), offset + at, data + at, window, op)
                : ocm_get_start(handle->get(), offset + at, data + at, window, op);
@@ -102,13 +109,13 @@ nb::bytes get(const Allocation& self, uint64_t offset, std::optional<uint64_t> b
   return made;
 }
 
-Transfer* start_get(const Allocation& self, uint64_t offset, std::optional<uint64_t> bytes) {
+Plan plan_get(const Allocation& self, uint64_t offset, std::optional<uint64_t> bytes) {
   const auto handle = self.handle();
   Buffer target = room_for(*handle, offset, bytes);
   nb::object made = target.object();
   Plan plan = plan_move(handle, false, offset, std::move(target));
   plan.result = std::move(made);
-  return new Transfer(std::move(plan));
+  return plan;
 }
 
 uint64_t get_into(const Allocation& self, nb::handle buffer, uint64_t offset, const Cancel* cancel) {
@@ -125,9 +132,9 @@ uint64_t put_from(const Allocation& self, nb::handle buffer, uint64_t offset, co
   return bytes;
 }
 
-Transfer* start_move(const Allocation& self, bool put, nb::handle buffer, uint64_t offset) {
+Plan plan_move_of(const Allocation& self, bool put, nb::handle buffer, uint64_t offset) {
   Buffer moved = put ? Buffer::readable(buffer) : Buffer::writable(buffer);
-  return new Transfer(plan_move(self.handle(), put, offset, std::move(moved)));
+  return plan_move(self.handle(), put, offset, std::move(moved));
 }
 
 /// The next window out of a list of segments: whole ones, or a part of one that is larger.
@@ -135,10 +142,11 @@ class SegmentWindows {
  public:
   explicit SegmentWindows(std::vector<ocm_segment> segments) : segments_(std::move(segments)) {}
   /// Empty when there is none.
-  const std::vector<ocm_segment>& next() {
+  const std::vector<ocm_segment>& next(uint64_t window_bytes) {
     window_.clear();
-    uint64_t room = kWindowBytes;
-    while (next_ < segments_.size() && room > 0 && window_.size() < kSegmentsMax) {
+    uint64_t room = window_bytes;
+    const size_t segments_max = window_bytes == kWindowBytes ? kSegmentsMax : segments_.size();
+    while (next_ < segments_.size() && room > 0 && window_.size() < segments_max) {
       ocm_segment& rest = segments_[next_];
       const uint64_t bytes = std::min(rest.bytes, room);
       if (bytes > 0) window_.push_back({rest.offset, rest.pointer, bytes});
@@ -165,6 +173,7 @@ Plan plan_vectored(const Allocation& self, bool put, nb::handle pieces) {
   plan.session = handle->shared_session();
   plan.ends = {handle->get()};
   std::vector<ocm_segment> segments;
+  uint64_t first = UINT64_MAX, last = 0;
   for (nb::handle piece : nb::iter(pieces)) {
     std::pair<uint64_t, nb::object> pair;
     if (!nb::try_cast(piece, pair))
@@ -175,9 +184,13 @@ Plan plan_vectored(const Allocation& self, bool put, nb::handle pieces) {
     check_range(*handle, offset, buffer.bytes());
     segments.push_back({offset, buffer.data(), buffer.bytes()});
     plan.bytes += buffer.bytes();
+    first = std::min(first, offset);
+    last = std::max(last, offset + buffer.bytes());
   }
-  plan.start_next = [handle, put, windows = SegmentWindows(std::move(segments))](ocm_op** op) mutable {
-    const std::vector<ocm_segment>& window = windows.next();
+  begins_at(plan, handle, std::min(first, last), last - std::min(first, last));
+  plan.start_next = [handle, put, windows = SegmentWindows(std::move(segments))](uint64_t window_bytes,
+                                                                                 ocm_op** op) mutable {
+    const std::vector<ocm_segment>& window = windows.next(window_bytes);
     if (window.empty()) return static_cast<int>(OCM_OK);
     return put ? ocm_putv_start(handle->get(), window.data(), window.size(), op)
                : ocm_getv_start(handle->get(), window.data(), window.size(), op);
@@ -185,20 +198,65 @@ Plan plan_vectored(const Allocation& self, bool put, nb::handle pieces) {
   return plan;
 }
 
-/// Rows between the allocation and packed rows of the buffer; `buffer` has rows * row_bytes.
+/// Rows between the allocation and packed rows of a buffer.
+struct Rows {
+  uint64_t offset, stride, row_bytes;
+  uint64_t count = 0;
+  uint64_t span = 0;  // from `offset` to the end of the last
+
+  uint64_t in_window(uint64_t window_bytes) const {
+    return window_bytes == kWindowBytes ? std::clamp<uint64_t>(window_bytes / row_bytes, 1, 65536) : count;
+  }
+};
+
+Rows rows_of(const Buffer& buffer, uint64_t offset, uint64_t stride, uint64_t row_bytes) {
+  Rows rows{offset, stride, row_bytes};
+  if (row_bytes == 0 || buffer.bytes() % row_bytes != 0) {
+    raise_status(OCM_INVALID_ARGUMENT, "the buffer's length is not a multiple of `row_bytes`");
+  }
+  rows.count = buffer.bytes() / row_bytes;
+  uint64_t last = 0;
+  if (rows.count > 0 &&
+      (__builtin_mul_overflow(stride, rows.count - 1, &last) ||
+       __builtin_add_overflow(last, row_bytes, &rows.span) || __builtin_add_overflow(last, offset, &last)))
+    raise_status(OCM_OUT_OF_RANGE, "the rows overflow 64 bits");
+  return rows;
+}
+
+Plan plan_strided(const std::shared_ptr<AllocationHandle>& handle, bool put, const Rows& rows,
+                  Buffer buffer) {
+  Plan plan;
+  plan.session = handle->shared_session();
+  plan.ends = {handle->get()};
+  plan.bytes = buffer.bytes();
+  begins_at(plan, handle, rows.offset, rows.span);
+  std::byte* const data = buffer.data();
+  plan.buffers->push_back(std::move(buffer));
+  plan.start_next = [=, row = uint64_t{0}](uint64_t window_bytes, ocm_op** op) mutable {
+    const uint64_t count = std::min(rows.in_window(window_bytes), rows.count - row);
+    if (count == 0) return static_cast<int>(OCM_OK);
+    const uint64_t first = std::exchange(row, row + count);
+    const uint64_t at = rows.offset + first * rows.stride, bytes = rows.row_bytes;
+    std::byte* const packed = data + first * bytes;
+    return put ? ocm_put_strided_start(handle->get(), at, rows.stride, packed, bytes, bytes, count, op)
+               : ocm_get_strided_start(handle->get(), at, rows.stride, packed, bytes, bytes, count, op);
+  };
+  return plan;
+}
+
+Plan plan_strided_of(const Allocation& self, bool put, nb::handle object, uint64_t offset, uint64_t stride,
+                     uint64_t row_bytes) {
+  Buffer buffer = put ? Buffer::readable(object) : Buffer::writable(object);
+  const Rows rows = rows_of(buffer, offset, stride, row_bytes);
+  return plan_strided(self.handle(), put, rows, std::move(buffer));
+}
+
 void move_strided(const Allocation& self, bool put, nb::handle object, uint64_t offset, uint64_t stride,
                   uint64_t row_bytes) {
   const auto handle = self.handle();
   Buffer buffer = put ? Buffer::readable(object) : Buffer::writable(object);
-  if (row_bytes == 0 || buffer.bytes() % row_bytes != 0) {
-    raise_status(OCM_INVALID_ARGUMENT, "the buffer's length is not a multiple of `row_bytes`");
-  }
-  const uint64_t rows = buffer.bytes() / row_bytes;
-  uint64_t last = 0;
-  if (rows > 0 &&
-      (__builtin_mul_overflow(stride, rows - 1, &last) || __builtin_add_overflow(last, offset, &last)))
-    raise_status(OCM_OUT_OF_RANGE, "the rows overflow 64 bits");
-  const uint64_t rows_max = std::clamp<uint64_t>(kWindowBytes / row_bytes, 1, 65536);
+  const Rows all = rows_of(buffer, offset, stride, row_bytes);
+  const uint64_t rows = all.count, rows_max = all.in_window(kWindowBytes);
   if (is_direct(*handle)) {
     for (uint64_t row = 0; row < rows; row += rows_max) {
       const uint64_t count = std::min(rows_max, rows - row), at = offset + row * stride;
@@ -211,22 +269,7 @@ void move_strided(const Allocation& self, bool put, nb::handle object, uint64_t 
     }
     return;
   }
-  Plan plan;
-  plan.session = handle->shared_session();
-  plan.ends = {handle->get()};
-  plan.bytes = buffer.bytes();
-  std::byte* const data = buffer.data();
-  plan.buffers->push_back(std::move(buffer));
-  plan.start_next = [=, row = uint64_t{0}](ocm_op** op) mutable {
-    const uint64_t count = std::min(rows_max, rows - row);
-    if (count == 0) return static_cast<int>(OCM_OK);
-    const uint64_t first = std::exchange(row, row + count);
-    const uint64_t at = offset + first * stride;
-    std::byte* const packed = data + first * row_bytes;
-    return put ? ocm_put_strided_start(handle->get(), at, stride, packed, row_bytes, row_bytes, count, op)
-               : ocm_get_strided_start(handle->get(), at, stride, packed, row_bytes, row_bytes, count, op);
-  };
-  (void)run_windows(std::move(plan), nullptr);
+  (void)run_windows(plan_strided(handle, put, all, std::move(buffer)), nullptr);
 }
 
 /// One end of a copy.
@@ -282,9 +325,9 @@ Plan plan_copy(nb::handle target, uint64_t target_offset, nb::handle source, uin
     if (end.handle != nullptr) plan.ends.push_back(end.handle->get());
   }
   plan.bytes = wanted;
-  plan.start_next = [to, from, wanted, done = uint64_t{0}](ocm_op** op) mutable {
+  plan.start_next = [to, from, wanted, done = uint64_t{0}](uint64_t window_bytes, ocm_op** op) mutable {
     if (done == wanted) return static_cast<int>(OCM_OK);
-    const uint64_t window = std::min(wanted - done, kWindowBytes);
+    const uint64_t window = std::min(wanted - done, window_bytes);
     const uint64_t at = std::exchange(done, done + window);
     return ocm_place_copy_start(to.place(at), from.place(at), window, op);
   };
@@ -335,39 +378,38 @@ void register_transfer(nb::class_<Allocation>& allocation, nb::module_& module) 
              uint64_t row_bytes) { move_strided(self, true, buffer, offset, stride, row_bytes); },
           nb::arg("buffer"), nb::arg("offset"), nb::arg("stride"), nb::arg("row_bytes"),
           "Writes the packed rows of `buffer`, `row_bytes` each, `stride` bytes apart from `offset` on.");
-  // For asyncio: what is only made here is begun by a thread.
-  allocation.def("_start_get", start_get, nb::arg("offset"), nb::arg("nbytes").none())
+  // Of `start_get()` and `aget()`, and so on: checked, and not begun.
+  allocation.def("_plan_get", plan_get, nb::arg("offset"), nb::arg("nbytes").none())
       .def(
-          "_start_get_into",
+          "_plan_get_into",
           [](const Allocation& self, nb::handle buffer, uint64_t offset) {
-            return start_move(self, false, buffer, offset);
+            return plan_move_of(self, false, buffer, offset);
           },
           nb::arg("buffer"), nb::arg("offset"))
       .def(
-          "_start_put_from",
+          "_plan_put_from",
           [](const Allocation& self, nb::handle buffer, uint64_t offset) {
-            return start_move(self, true, buffer, offset);
+            return plan_move_of(self, true, buffer, offset);
           },
           nb::arg("buffer"), nb::arg("offset"))
       .def(
-          "_start_getv",
-          [](const Allocation& self, nb::handle pieces) {
-            return new Transfer(plan_vectored(self, false, pieces));
-          },
+          "_plan_getv",
+          [](const Allocation& self, nb::handle pieces) { return plan_vectored(self, false, pieces); },
           nb::arg("pieces"))
       .def(
-          "_start_putv",
-          [](const Allocation& self, nb::handle pieces) {
-            return new Transfer(plan_vectored(self, true, pieces));
-          },
+          "_plan_putv",
+          [](const Allocation& self, nb::handle pieces) { return plan_vectored(self, true, pieces); },
           nb::arg("pieces"))
       .def(
-          "_is_here",
-          [](const Allocation& self) {
-            const auto handle = self.handle();
-            return is_direct(*handle);
-          },
-          "All of it is in one piece on this host.");
+          "_plan_get_strided",
+          [](const Allocation& self, nb::handle buffer, uint64_t offset, uint64_t stride,
+             uint64_t row_bytes) { return plan_strided_of(self, false, buffer, offset, stride, row_bytes); },
+          nb::arg("buffer"), nb::arg("offset"), nb::arg("stride"), nb::arg("row_bytes"))
+      .def(
+          "_plan_put_strided",
+          [](const Allocation& self, nb::handle buffer, uint64_t offset, uint64_t stride,
+             uint64_t row_bytes) { return plan_strided_of(self, true, buffer, offset, stride, row_bytes); },
+          nb::arg("buffer"), nb::arg("offset"), nb::arg("stride"), nb::arg("row_bytes"));
   module.def(
       "copy",
       [](nb::handle target, uint64_t target_offset, nb::handle source, uint64_t source_offset,
@@ -377,10 +419,10 @@ void register_transfer(nb::class_<Allocation>& allocation, nb::module_& module) 
       nb::arg("target"), nb::arg("target_offset"), nb::arg("source"), nb::arg("source_offset"),
       nb::arg("nbytes").none(), nb::kw_only(), no_cancel);
   module.def(
-      "start_copy",
+      "plan_copy",
       [](nb::handle target, uint64_t target_offset, nb::handle source, uint64_t source_offset,
          std::optional<uint64_t> bytes) {
-        return new Transfer(plan_copy(target, target_offset, source, source_offset, bytes));
+        return plan_copy(target, target_offset, source, source_offset, bytes);
       },
       nb::arg("target"), nb::arg("target_offset"), nb::arg("source"), nb::arg("source_offset"),
       nb::arg("nbytes").none());

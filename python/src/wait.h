@@ -3,8 +3,7 @@
 //
 // Invariants
 //   W1 At most two windows are under way, each of at most kWindowBytes.
-//   W2 A function here returns or raises only when its operations have ended or were taken back. A Transfer that is not seen
-//      through hands what is under way, and its buffers, to the session to keep.
+//   W2 A function here returns or raises only when its operations have ended or were taken back.
 #pragma once
 
 #include <atomic>
@@ -29,18 +28,25 @@ class Cancel {
   std::atomic<bool> cancelled_{false};
 };
 
-/// Starts the next window and gives its operation, or leaves `*op` null when there is none. Called without
-/// the GIL. It owns what it needs.
-using StartNext = std::function<int(ocm_op** op)>;
+/// Starts the next window, of at most `window_bytes`, and gives its operation, or leaves `*op` null when there is none.
+/// Called without the GIL. It owns what it needs.
+using StartNext = std::function<int(uint64_t window_bytes, ocm_op** op)>;
 
-/// A transfer that was checked, to be run window by window.
+class AllocationHandle;
+
+/// What was checked, to be run window by window, or as one operation (operation.h).
 struct Plan {
   std::shared_ptr<SessionHandle> session;
   StartNext start_next;
   std::shared_ptr<Buffers> buffers = std::make_shared<Buffers>();  // what they read and write
   SessionHandle::Ends ends;                                        // of them
   uint64_t bytes = 0;                                              // that it moves
-  nb::object result;                                               // null: `bytes`
+  nb::object result;                                               // null: `bytes`, or the word
+  bool gives_word = false;                                         // buffers->word
+  // Where it begins: `near_bytes` from `near_offset` on. Null: at two ends, or many.
+  std::shared_ptr<AllocationHandle> near;
+  uint64_t near_offset = 0, near_bytes = 0;
+  bool waits_for_word = false;  // of `near`, which may end first
 };
 
 /// Runs all windows to their end; its result.
@@ -56,10 +62,10 @@ class Windows {
   Windows(const Windows&) = delete;
   Windows& operator=(const Windows&) = delete;
 
-  /// Starts windows while there is room; `eventfd`, if not negative, is told of the end of each.
-  void start(const StartNext& start_next, int eventfd = -1);
-  /// Waits at most `slice_ns` (0: not at all) for the oldest. False if it is still under way.
-  bool end_oldest(uint64_t slice_ns);
+  /// Starts windows while there is room.
+  void start(const StartNext& start_next);
+  /// Waits at most a slice for the oldest. False if it is still under way.
+  bool end_oldest();
   /// Nothing is started any more.
   void stop() { more_ = false; }
   /// Nor is anything under way any more: nothing touches the buffers.
@@ -75,56 +81,12 @@ class Windows {
   std::shared_ptr<Buffers> buffers_;
   SessionHandle::Ends ends_;
   std::deque<ocm_op*> under_way_;
-  std::atomic<bool> more_{true};  // stop() comes from any thread
-  Failure failure_;               // the first
+  bool more_ = true;
+  Failure failure_;  // the first
 };
 
-/// `oncilla._core.Ready`: a descriptor for an event loop.
-class Ready {
- public:
-  Ready();
-  int fd() const { return fd_->fd; }
-  /// Nothing has ended until the next time that it is readable.
-  void clear() const;
-  struct Owned {
-    explicit Owned(int number) : fd(number) {}
-    ~Owned();
-    Owned(const Owned&) = delete;
-    Owned& operator=(const Owned&) = delete;
-    const int fd;
-  };
-  const std::shared_ptr<Owned>& owned() const { return fd_; }
-
- private:
-  std::shared_ptr<Owned> fd_;
-};
-
-/// `oncilla._core.Transfer`: a transfer that an event loop sees through. begin() in any one thread at a time, and reap() when
-/// it says so, in the loop's.
-class Transfer {
- public:
-  explicit Transfer(Plan plan) : plan_(std::move(plan)), windows_(plan_) {}
-  /// Takes back what was told to tell.
-  ~Transfer();
-  Transfer(const Transfer&) = delete;
-  Transfer& operator=(const Transfer&) = delete;
-
-  enum class State : int { kUnderWay, kBegin, kEnded };
-  /// Starts windows; may block where a node must be dialled. Leaves the GIL.
-  void begin(const Ready& ready);
-  /// What to do next: wait for `ready`, begin() again, or take the result. Never blocks.
-  State reap();
-  /// Starts nothing any more: what is under way ends.
-  void stop();
-  /// Raises what failed first; Cancelled after stop().
-  nb::object result();
-
- private:
-  Plan plan_;
-  std::shared_ptr<Ready::Owned> told_;  // outlives what tells it
-  Windows windows_;
-  bool stopped_ = false;
-};
+/// Waits at most a slice for `op`, without the GIL. True when it has ended, with `status`.
+bool wait_slice(ocm_op* op, uint64_t slice_ns, int& status);
 
 void register_wait(nb::module_& module);
 

@@ -21,7 +21,7 @@ def run(main):
 def test_every_transfer_has_its_await(cluster):
     async def main():
         async with await oncilla.aconnect(cluster["n1"].socket_path) as pool:
-            block = await pool.aallocate(1 << 20, remote=True)
+            block = await pool.aallocate(1 << 20, remote=True, zero=True)
             assert await block.aput_from(b"hello", 3) == 5
             assert await block.aget(3, 5) == b"hello" and len(await block.aget()) == 1 << 20
             target = bytearray(5)
@@ -29,6 +29,15 @@ def test_every_transfer_has_its_await(cluster):
             assert await block.aputv([(0, b"a"), (9, b"b")]) == 2
             pieces = [(0, bytearray(1)), (9, bytearray(1))]
             assert await block.agetv(pieces) == 2 and pieces == [(0, b"a"), (9, b"b")]
+            rows = bytearray(4)
+            assert await block.aput_strided(b"abcd", 200, 10, 2) == 4
+            assert block[200:212] == b"ab" + bytes(8) + b"cd"
+            assert await block.aget_strided(rows, 200, 10, 2) == 4 and rows == b"abcd"
+            assert [await block.afetch_add(64, 12), await block.aswap(64, 6), await block.afetch_and(64, 3),
+                    await block.afetch_or(64, 9), await block.afetch_xor(64, 1)] == [0, 12, 6, 2, 11]
+            assert await block.acompare_swap(64, 10, 1) == 10 and block[64] == 1
+            assert await block.aput_notify(b"news", 300, 64, 4) == 4
+            assert await block.await_at_least(64, 5, 10) == 5 and block[300:304] == b"news"
             assert await oncilla.acopy((block, 100), (block, 3), 5) == 5 and block[100:105] == b"hello"
             assert await oncilla.acopy((target, 0), (block, 9), 1) == 1 and target == b"bello"
             await asyncio.to_thread(block.publish, "async-name")
@@ -81,9 +90,10 @@ def test_the_loop_goes_on_and_cancelling_ends_the_wait(pool):
 
 
 def test_what_still_queues_never_starts(pool):
+    """Its node is not reached yet, so that a thread would begin it."""
     async def main():
         from oncilla.aio import THREADS, run_to_end
-        with pool.allocate(64, local=True, zero=True) as box:
+        with pool.allocate(64, nodes="n2", zero=True, dedicated=True) as box:
             full = threading.Event()
             waiting = [asyncio.create_task(run_to_end(pool, full.wait)) for _ in range(THREADS)]
             try:
@@ -150,29 +160,111 @@ def test_long_transfers_go_on_by_themselves(make_cluster):
         run(main(pool))
 
 
-def test_a_cancelled_get_does_not_write_any_more(make_cluster):
+@pytest.mark.parametrize("what", ["get", "put", "strided", "word", "wait"])
+def test_what_is_cancelled_ends_at_once_though_its_node_stands_still(make_cluster, what):
+    """And touches no buffer any more, whatever the node sends when it goes on."""
     cluster = make_cluster(2, budget=256 << 20)
+    long = 128 << 20
 
     async def main(pool):
-        block = pool.allocate(128 << 20, nodes="n2")
-        block.put_from(b"x" * (128 << 20))
-        target = bytearray(128 << 20)
+        block = pool.allocate(long, nodes="n2", zero=True)
+        block.put_from(b"x" * long)
+        target = bytearray(long)
+        calls = {"get": lambda: block.aget_into(target), "put": lambda: block.aput_from(target),
+                 "strided": lambda: block.aget_strided(target, 0, 8, 8), "word": lambda: block.afetch_add(0, 1),
+                 "wait": lambda: block.await_at_least(0, 1 << 63)}
         cluster["n2"].signal(signal.SIGSTOP)
-        getting = asyncio.create_task(block.aget_into(target))
+        running = asyncio.create_task(calls[what]())
         await asyncio.sleep(0.2)
-        getting.cancel()
-        await asyncio.sleep(0.2)
-        assert not getting.done()  # windows are under way: the buffer is not ours yet
-        getting.cancel()
-        cluster["n2"].signal(signal.SIGCONT)
+        assert not running.done()
+        running.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await getting
+            await asyncio.wait_for(running, 5)  # far below the 20 s of a silent node
         seen = bytes(target)
-        block.get(0, 1 << 20)
+        if what in ("get", "strided"):
+            target[:] = bytes(long)  # ours again
+            seen = bytes(target)
+        cluster["n2"].signal(signal.SIGCONT)
+        assert await block.aget(long - 1, 1) in (b"x", b"\0")
         time.sleep(0.1)
-        assert bytes(target) == seen and seen.count(b"x") <= 64 << 20
+        assert bytes(target) == seen
     with oncilla.connect(cluster["n1"].socket_path, deadline_s=20) as pool:
         run(main(pool))
+
+
+def test_a_transfer_is_cancelled_while_its_node_is_dialled(make_cluster):
+    """A thread waits for the node; the await does not, and what follows finds the node when it goes on."""
+    cluster = make_cluster(2)
+
+    async def main(pool):
+        block = pool.allocate(1 << 20, nodes="n2", dedicated=True)
+        cluster["n2"].signal(signal.SIGSTOP)
+        running = asyncio.create_task(block.aput_from(b"never"))
+        await asyncio.sleep(0.3)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(running, 5)
+        cluster["n2"].signal(signal.SIGCONT)
+        assert await block.aput_from(b"later") == 5 and await block.aget(0, 5) == b"later"
+    with oncilla.connect(cluster["n1"].socket_path, deadline_s=20) as pool:
+        run(main(pool))
+
+
+@pytest.mark.parametrize("how", ["freed", "closed"])
+@pytest.mark.parametrize("where", [{"local": True}, {"nodes": "n2"}], ids=["local", "remote"])
+def test_a_wait_for_a_word_ends_with_what_it_is_in(cluster, where, how):
+    async def main():
+        pool = oncilla.connect(cluster["n1"].socket_path)
+        word = pool.allocate(64, zero=True, dedicated=True, **where)
+        waiting = asyncio.create_task(word.await_at_least(0, 1))
+        started = word.start_wait_at_least(0, 1)
+        await asyncio.sleep(0.05)
+        assert not waiting.done() and not started.done()
+        word.free() if how == "freed" else pool.close()
+        wanted = oncilla.Revoked if how == "freed" else oncilla.Cancelled
+        with pytest.raises(wanted):
+            await waiting
+        with pytest.raises(wanted):
+            started.wait(10)
+        pool.close()
+    run(main())
+
+
+def test_a_session_closes_in_the_middle_of_an_await(make_cluster):
+    """Its transfer goes on to its end, with its buffer, and nothing new begins."""
+    cluster = make_cluster(2, budget=256 << 20)
+
+    async def main():
+        pool = oncilla.connect(cluster["n1"].socket_path)
+        block = pool.allocate(128 << 20, nodes="n2")
+        getting = asyncio.create_task(block.aget())
+        await asyncio.sleep(0.02)
+        pool.close()
+        assert len(await getting) == 128 << 20
+        with pytest.raises(oncilla.Cancelled):
+            await block.aget(0, 1)
+    run(main())
+
+
+def test_awaits_use_no_thread(cluster):
+    """A thousand at once, of transfers, atomics and waits for words: what is reached already, the loop begins."""
+    async def main():
+        async with await oncilla.aconnect(cluster["n1"].socket_path) as pool:
+            block = pool.allocate(1 << 20, nodes="n2", zero=True, dedicated=True)
+            block.get(0, 8)
+            before = set(threading.enumerate())
+            calls = [block.aput_from(bytes([i % 251]) * 64, 64 * i + 64) for i in range(1000)]
+            await asyncio.gather(*calls, *(block.afetch_add(0, 1) for _ in range(100)))
+            waits = [asyncio.create_task(block.await_at_least(0, 101 + i % 7)) for i in range(200)]
+            await asyncio.sleep(0.05)
+            assert not any(task.done() for task in waits)
+            assert await block.afetch_add(0, 7) == 100
+            assert set(await asyncio.gather(*waits)) == {107}
+            assert set(threading.enumerate()) == before
+            pieces = await asyncio.gather(*(block.aget(64 * i + 64, 64) for i in range(1000)))
+            assert pieces == [bytes([i % 251]) * 64 for i in range(1000)]
+            assert set(threading.enumerate()) == before
+    run(main())
 
 
 @pytest.mark.parametrize("how", ["the end of run()", "each task is cancelled"])

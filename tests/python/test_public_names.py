@@ -8,19 +8,20 @@ import oncilla
 
 PLACES = {
     "oncilla.aio": ("THREADS", "aconnect", "run", "run_to_end"),
-    "oncilla.allocation": ("Allocation", "acopy", "copy"),
+    "oncilla.allocation": ("Allocation", "acopy", "copy", "start_copy"),
     "oncilla.errors": ("AllocationError", "CallError", "ClusterError", "Error", "NodeError", "NotFound", "PeerError",
                        "PeerLost", "from_status"),
     "oncilla.fs": ("OcmFileSystem", "OcmReader", "OcmWriter", "register"),
     "oncilla.nodes": ("AllocationInfo", "Extent", "Name", "Node"),
+    "oncilla.operations": ("Operation",),
     "oncilla.selection": ("Selection",),
     "oncilla.session": ("Session", "connect"),
     "oncilla.snapshot": ("Chunk", "Column", "Field", "Readable", "Snapshot"),
     "oncilla.table": ("Cache", "Column", "Readable", "Snapshot", "Table", "table_names"),
 }
 SHOWN = [("oncilla.allocation", "Allocation"), ("oncilla.fs", "OcmFileSystem"), ("oncilla.nodes", "Node"),
-         ("oncilla.selection", "Selection"), ("oncilla.session", "Session"), ("oncilla.snapshot", "Snapshot"),
-         ("oncilla.table", "Table")]
+         ("oncilla.operations", "Operation"), ("oncilla.selection", "Selection"), ("oncilla.session", "Session"),
+         ("oncilla.snapshot", "Snapshot"), ("oncilla.table", "Table")]
 
 
 @pytest.mark.parametrize("module", PLACES)

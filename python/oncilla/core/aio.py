@@ -1,21 +1,20 @@
 """asyncio over the C library.
 
-A transfer is begun by a thread, since a node may have to be dialled, and goes on by itself: the event loop sleeps
-until a descriptor says that some of it has ended. So as many run at once as there are awaits. What cannot be waited
-for so (allocate, attach, close, tables) runs in a small thread pool of its session, at most `THREADS` at a time; the
-others queue.
+An operation goes on by itself: the event loop sleeps until a descriptor says that some of it has ended. So as many run
+at once as there are awaits, and none of them keeps a thread. It is begun in the loop's own thread where that waits for
+nothing, as nearly always. A node that must be connected to first, earlier operations that it must not overtake, or much
+to copy on this host: then a thread begins it, and so does what cannot be awaited otherwise (allocate, attach, close,
+tables). These threads are the session's, at most `THREADS`; others queue.
 
-Cancellation: a transfer that was not begun never starts. One that runs is told to stop, ends with what is under way
-(at most 64 MiB), and only then `await` raises CancelledError: whenever an `await` here returns or raises, nobody
-touches its buffers any more. Where a node stopped answering that takes the failure deadline.
+Cancellation: what was not begun never starts. What runs is taken back, and `await` raises CancelledError, nearly always
+at once: whenever an `await` here returns or raises, nobody touches its buffers any more. What was sent may still be
+applied, whole or in part.
 """
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import os
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,14 +22,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .. import _core
 
 if TYPE_CHECKING:
-    from .allocation import Allocation
     from .session import Session
 
 THREADS = 4
 Result = TypeVar("Result")
-
-_UNDER_WAY, _BEGIN = 0, 1  # of _core.Transfer.reap()
-_FIRST_LOOK_S, _LOOKS_EVERY_S = 0.000_05, 0.001
 
 
 def _submit(session: Session, call: Callable[[], Result]) -> Future[Result]:
@@ -53,25 +48,24 @@ class _Watch:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.ready = _core.Ready()
-        self.waiting: dict[_core.Transfer, asyncio.Future[int]] = {}
+        self.waiting: dict[_core.Operation, list[asyncio.Future[None]]] = {}
         loop.add_reader(self.ready.fileno(), self._look)
 
     def _look(self) -> None:
-        self.ready.clear()
-        for transfer in list(self.waiting):
-            state = transfer.reap()
-            if state != _UNDER_WAY:
-                told = self.waiting.pop(transfer)
+        for operation in self.ready.ended():
+            for told in self.waiting.pop(operation):
                 if not told.done():
-                    told.set_result(state)
+                    told.set_result(None)
 
-    async def next(self, transfer: _core.Transfer) -> int:
-        """Its state, once that is not `_UNDER_WAY`."""
-        state = transfer.reap()
-        if state != _UNDER_WAY:
-            return state
-        told = self.waiting[transfer] = asyncio.get_running_loop().create_future()
-        return await told
+    async def end_of(self, operation: _core.Operation) -> None:
+        """Once it is done."""
+        if operation not in self.waiting:
+            if not self.ready.watch(operation):
+                return
+            self.waiting[operation] = []
+        told = asyncio.get_running_loop().create_future()
+        self.waiting[operation].append(told)
+        await told
 
 
 def _watch() -> _Watch:
@@ -84,49 +78,37 @@ def _watch() -> _Watch:
     return watch
 
 
-async def transfer(session: Session, plan: _core.Transfer) -> Any:
-    """Sees it through, and gives its result. Its task waits by itself: whoever cancels all tasks cancels no other."""
-    watch, cancelled = _watch(), False
-    state = _BEGIN
-    for turn in itertools.count():
-        queued = _submit(session, lambda: plan.begin(watch.ready))
-        while not queued.done():
-            try:
-                await asyncio.shield(asyncio.wrap_future(queued))
-            except asyncio.CancelledError:
-                if turn == 0 and queued.cancel():
-                    raise
-                cancelled = True
-                plan.stop()
-        queued.result()
-        while (state := plan.reap()) == _UNDER_WAY:
-            try:
-                await watch.next(plan)
-            except asyncio.CancelledError:
-                cancelled = True
-                plan.stop()
-        if state != _BEGIN:
-            break
+async def completed(operation: _core.Operation, cancelled: bool = False) -> Any:
+    """Its result, once it is done; it was begun. A task that is cancelled cancels it."""
+    watch = _watch()
+    while not operation.done():
+        try:
+            await watch.end_of(operation)
+        except asyncio.CancelledError:
+            cancelled = True
+            operation.cancel()
     if cancelled:
         raise asyncio.CancelledError
-    return plan.result()
+    return operation._result()
 
 
-async def word_at_least(words: Allocation, offset: int, value: int, deadline_s: float | None) -> int:
-    """Looks at the word again and again. Raises: as `Allocation.wait_at_least()`."""
-    pause_s, give_up_s = _FIRST_LOOK_S, None if deadline_s is None else time.monotonic() + deadline_s
-    while True:
-        if words._is_here():
-            seen = words.wait_at_least(offset, 0, deadline_s)
-        else:
-            seen = await run_to_end(words.session, words.wait_at_least, offset, 0, deadline_s)
-        if seen >= value:
-            return seen
-        left_s = pause_s if give_up_s is None else give_up_s - time.monotonic()
-        if left_s <= 0:
-            return words.wait_at_least(offset, value, 0)  # raises what it raises
-        await asyncio.sleep(min(pause_s, left_s))
-        pause_s = min(2 * pause_s, _LOOKS_EVERY_S)
+async def see_through(session: Session, operation: _core.Operation) -> Any:
+    """Begins it, and gives its result once it is done. Its task waits by itself: whoever cancels all tasks cancels no
+    other."""
+    if operation._begins_at_once():
+        operation._begin()
+        return await completed(operation)
+    queued, cancelled = _submit(session, operation._begin), False
+    while not queued.done():
+        try:
+            await asyncio.shield(asyncio.wrap_future(queued))
+        except asyncio.CancelledError:
+            if queued.cancel():
+                raise
+            cancelled = True
+            operation.cancel()
+    queued.result()
+    return await completed(operation, cancelled)
 
 
 async def run(session: Session, call: Callable[..., Result], *args: Any) -> Result:

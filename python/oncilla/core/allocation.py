@@ -1,12 +1,12 @@
 """Allocations: memory of the cluster as a Python object with slices, buffers and arrays."""
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .errors import Error, InvalidArgument, OutOfRange
 from .nodes import AllocationInfo, Extent, extent_from, info_from
+from .operations import Awaited, Operation, see_through, started
 from .shown import shown_in
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _GATHER_STEP_BYTES = 4096  # a larger step costs less as rows of one byte than as the whole range
 
 
-class Allocation(_core.Allocation):
+class Allocation(Awaited):
     """Memory of the cluster, `nbytes` long, made by `Session.allocate()` or `Session.attach()`.
 
     `alloc[a:b]` gets bytes, `alloc[a:b] = buffer` puts them, with Python's rules for indices. Where all of it lies
@@ -140,38 +140,6 @@ class Allocation(_core.Allocation):
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0  # the memory of the processor
 
-    # ---------------------------------------------------------------- asyncio
-
-    async def aget(self, offset: int = 0, nbytes: int | None = None) -> bytes:
-        """`get()` for asyncio: see `oncilla.aio` for threads and cancellation."""
-        from .aio import transfer
-        return await transfer(self.session, self._start_get(offset, nbytes))
-
-    async def aget_into(self, buffer: Any, offset: int = 0) -> int:
-        """`get_into()` for asyncio. Once it has returned or raised, nothing writes to `buffer`."""
-        from .aio import transfer
-        return await transfer(self.session, self._start_get_into(buffer, offset))
-
-    async def aput_from(self, buffer: Any, offset: int = 0) -> int:
-        """`put_from()` for asyncio. Once it has returned or raised, nothing reads `buffer`."""
-        from .aio import transfer
-        return await transfer(self.session, self._start_put_from(buffer, offset))
-
-    async def agetv(self, pieces: Iterable[tuple[int, Any]]) -> int:
-        """`getv()` for asyncio."""
-        from .aio import transfer
-        return await transfer(self.session, self._start_getv(pieces))
-
-    async def aputv(self, pieces: Iterable[tuple[int, Any]]) -> int:
-        """`putv()` for asyncio."""
-        from .aio import transfer
-        return await transfer(self.session, self._start_putv(pieces))
-
-    async def await_at_least(self, offset: int, value: int, deadline_s: float | None = None) -> int:
-        """`wait_at_least()` for asyncio: it looks at the word up to a thousand times a second, and keeps no thread."""
-        from .aio import word_at_least
-        return await word_at_least(self, offset, value, deadline_s)
-
     # ---------------------------------------------------------------- looks
 
     def __repr__(self) -> str:
@@ -209,8 +177,12 @@ def copy(target: Any, source: Any, nbytes: int | None = None) -> int:
 
 async def acopy(target: Any, source: Any, nbytes: int | None = None) -> int:
     """`copy()` for asyncio."""
-    from .aio import transfer
     places = (*_place(target), *_place(source))
-    plan = _core.start_copy(*places, nbytes)
+    plan = _core.plan_copy(*places, nbytes)
     session = next(place.session for place in (places[0], places[2]) if isinstance(place, Allocation))
-    return await transfer(session, plan)
+    return await see_through(session, plan)
+
+
+def start_copy(target: Any, source: Any, nbytes: int | None = None) -> Operation:
+    """`copy()`, only started; its result is the number of bytes. Cancelled, it may still be made."""
+    return started(_core.plan_copy(*_place(target), *_place(source), nbytes))
