@@ -32,7 +32,7 @@ Fetch::Fetch(Table& table, uint32_t group, const std::vector<uint32_t>& columns,
 }
 
 Fetch::~Fetch() {
-  if (op_ != nullptr) (void)ocm_op_free(op_);
+  if (op_ != nullptr) table_.state().calls.end(op_);
 }
 
 void Fetch::wish_dictionaries(const Field& field, const Chunk& chunk, const HeldDictionaries& known) {
@@ -67,13 +67,16 @@ void Fetch::start(HeldDictionaries& known) {
   for (const auto& [number, chunk] : held_.dictionaries)
     known.emplace(std::pair(place_.segment, number), chunk);
   OCM_DASSERT(pieces.size() == moved_.size());
-  if (!pieces.empty())
-    started_ = status_of(ocm_getv_start(segment_.allocation.get(), pieces.data(), pieces.size(), &op_));
+  if (pieces.empty()) return;
+  started_ = status_of(ocm_getv_start(segment_.allocation.get(), pieces.data(), pieces.size(), &op_));
+  if (op_ != nullptr) table_.state().calls.add(op_);
 }
 
 Status Fetch::wait() {
   if (op_ == nullptr) return started_;
-  return status_of(ocm_op_wait(std::exchange(op_, nullptr), OCM_WAIT_REMOTE | OCM_WAIT_FREE, 0));
+  const Status status = status_of(ocm_op_wait(op_, OCM_WAIT_REMOTE, 0));
+  table_.state().calls.end(std::exchange(op_, nullptr));  // interrupted, it is still under way
+  return status;
 }
 
 Result<HeldGroup> Fetch::finish() {

@@ -32,10 +32,11 @@ bool needs_moving(const Table& table, uint32_t group, const std::vector<uint32_t
 class Fetch {
  public:
   /// Starts to move what is elsewhere, but dictionaries that are known; those on their way are known from
-  /// then on, so what was started first is finished first. What `table` refers to outlives it.
+  /// then on, so what was started first is finished first. What `table` refers to outlives it. Within a call that entered
+  /// the session.
   Fetch(Table& table, uint32_t group, const std::vector<uint32_t>& columns, uint32_t flags,
         HeldDictionaries& known);
-  /// Waits for what is under way.
+  /// Takes back what is under way.
   ~Fetch();
   Fetch(const Fetch&) = delete;
   Fetch& operator=(const Fetch&) = delete;

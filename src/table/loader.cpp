@@ -1,18 +1,16 @@
 #include "table/loader.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <future>
 
 #include "base/limits.h"
 #include "base/units.h"
 #include "table/format/encode.h"
+#include "table/parallel.h"
 
 namespace ocm::table {
 namespace {
 
-constexpr uint64_t kParallelBytesMin = uint64_t{1} << 20;
 // Strings become indices of 8 bits up to so many values, of 16 bits where that saves much.
 constexpr uint64_t kSmallIndexMax = 127;
 constexpr uint64_t kWideIndexMax = 32'767;
@@ -20,19 +18,6 @@ constexpr uint64_t kRowsPerSmallValue = 4;
 constexpr uint64_t kRowsPerWideValue = 32;
 /// An appended group is cut short down to here when its strings outnumber the index.
 constexpr uint64_t kCutRowsMin = 1024;
-
-/// Calls work(i) for each i < count, by two threads if it is worth one.
-template <class Work>
-void in_parallel(size_t count, uint64_t bytes, Work work) {
-  std::atomic<size_t> next{0};
-  const auto run = [&] {
-    for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) work(i);
-  };
-  if (count < 2 || bytes < kParallelBytesMin) return run();
-  std::future<void> other = std::async(std::launch::async, run);
-  run();
-  other.get();
-}
 
 uint64_t estimate(const std::vector<Part>& parts) {
   uint64_t bytes = 0;

@@ -1,16 +1,11 @@
 #include "table/scan.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cerrno>
-#include <condition_variable>
 #include <deque>
-#include <thread>
 
 #include "capi/call.h"
 #include "capi/failure.h"
-#include "os/interrupt.h"
 #include "table/fork.h"
 
 namespace ocm::table {
@@ -20,211 +15,90 @@ constexpr uint64_t kBatchRows = 131'072;
 // What is widened should still be in the processor's own cache when the reader looks at it.
 constexpr uint64_t kWidenedBatchRows = 32'768;
 constexpr uint32_t kPrefetchGroups = 3;
-// The next home gets its request while the last one's bytes still come: it wakes up meanwhile.
-constexpr size_t kFetchesMax = 2;
-constexpr int kSleepMs = 60'000;
+// The next home gets its request while the last one's bytes still come: it wakes up meanwhile. More would keep the first waiting.
+constexpr size_t kFetchesAtFirst = 2;
 
-/// Fetches row groups ahead of the reader.
+/// Row groups on their way ahead of the reader.
 ///
-/// A thread runs only while there is room ahead: it ends when that is full and the reader starts the next
-/// one, so a reader that rests keeps no thread. A release, and the session's end, take back the gets that are under way.
+/// Nothing here has a thread: what was started goes on in the session's (client/mover.h) while the reader works, and in the
+/// reader's own while it waits here. What is to be checked of a group is checked when the reader takes it.
 /// Invariants
-///   F1 running_ => one thread is in run(), and nobody else touches dictionaries_.
-///   F2 ready_.size() + fetches under way <= prefetch_groups; groups come in order.
-///   F3 a dictionary that is on its way is in dictionaries_, and belongs to a fetch that ends before any that
+///   F1 fetches_ are under way or have come, in order: groups [taken_, next_), prefetch_groups of them at most.
+///   F2 a dictionary that is on its way is in dictionaries_, and belongs to a fetch that ends before any that
 ///      found it there; after a failure nothing is given.
-class Ahead : public std::enable_shared_from_this<Ahead> {
+/// Threads: one at a time, as a stream. The session's end may come from another one at any time (sessions.h).
+class Ahead {
  public:
   Ahead(std::shared_ptr<ScanLife> life, ScanPlan plan) : life_(std::move(life)), plan_(std::move(plan)) {}
 
   const ScanPlan& plan() const { return plan_; }
   Table& table() { return *life_->table; }
   const std::shared_ptr<ScanLife>& life() const { return life_; }
+  bool is_idle() const { return fetches_.empty(); }
 
   /// The next group; only while more() holds.
   Result<HeldGroup> next() {
     OCM_DASSERT(more());
-    const bool moves = !ahead_ && needs_moving(table(), plan_.groups[next_], plan_.columns, plan_.flags);
-    ahead_ = ahead_ || moves;
-    if (!ahead_) {
-      OCM_DASSERT(next_ == taken_);
-      const Entered entered(table().state().threads);  // a dictionary may have to be moved all the same
-      if (!entered.well) return closed();
-      ++taken_;
-      Fetches one;
-      begin(next_++, one);
-      return end(one);
-    }
-    std::unique_lock lock(mutex_);
-    start(lock);
-    os::Interrupts interrupts;
-    const auto has_news = [&] { return !ready_.empty() || !running_; };
-    while (!has_news()) {
-      some_.wait_for(lock, std::chrono::milliseconds(interrupts.sleep_ms(kSleepMs)));
-      if (has_news() || interrupts.none()) continue;
-      lock.unlock();
-      const bool came = interrupts.came();
-      lock.lock();
-      if (came && !has_news()) return os::interrupted();
-    }
-    if (ready_.empty()) return exhausted_ ? no_memory(next_ - 1) : closed();
-    Result<HeldGroup> group = std::move(ready_.front());
-    ready_.pop_front();
-    if (!group.is_ok() && is_over()) return closed();  // which took it back
+    const Calls::Entered entered(table().state().calls);
+    if (!entered.well()) return closed();
+    ahead_ = ahead_ || needs_moving(table(), plan_.groups[next_], plan_.columns, plan_.flags);
+    begin(ahead_ ? kFetchesAtFirst : 1);
+    const std::unique_ptr<Fetch> first = std::move(fetches_.front());
+    fetches_.pop_front();
     ++taken_;
-    start(lock);
+    Result<HeldGroup> group = first == nullptr ? no_memory(taken_ - 1) : end(*first);
+    if (!group.is_ok() && table().state().calls.stopping()) return closed();  // which took it back
+    if (group.is_ok() && ahead_) begin(plan_.prefetch_groups);
     return group;
   }
   bool more() const { return taken_ < plan_.groups.size(); }
 
-  void stop() {
-    std::lock_guard lock(mutex_);
-    stop_.store(true);
-  }
-
  private:
-  /// Nobody wants what it fetches.
-  bool is_over() { return stop_.load() || table().state().threads.stopping(); }
-
-  /// Keeps the session from ending.
-  struct Entered {
-    explicit Entered(Threads& threads) : all(threads), well(threads.enter()) {}
-    ~Entered() {
-      if (well) all.leave();
-    }
-    Entered(const Entered&) = delete;
-    Entered& operator=(const Entered&) = delete;
-    Threads& all;
-    const bool well;
-  };
-  /// Under way, in order; null: no memory for it.
-  struct Fetches {
-    std::array<std::pair<size_t, std::unique_ptr<Fetch>>, kFetchesMax> all;
-    size_t count = 0;
-  };
-
   static Status closed() { return Status(Code::kCancelled, "the session was closed under the scan"); }
   Status no_memory(size_t index) {
     return Status(Code::kNoMemory, table().describe(plan_.groups[index]) + ": this program is out of memory");
   }
 
-  void begin(size_t index, Fetches& fetches) {
-    OCM_DASSERT(index < plan_.groups.size() && fetches.count < kFetchesMax);
-    std::unique_ptr<Fetch> fetch;
-    try {
-      fetch =
-          std::make_unique<Fetch>(table(), plan_.groups[index], plan_.columns, plan_.flags, dictionaries_);
-    } catch (const std::bad_alloc&) {
-    }
-    fetches.all[fetches.count++] = {index, std::move(fetch)};
-  }
-  Result<HeldGroup> end(Fetches& fetches) {
-    OCM_DASSERT(fetches.count > 0);
-    const auto [index, fetch] = std::move(fetches.all.front());
-    std::move(fetches.all.begin() + 1, fetches.all.end(), fetches.all.begin());
-    --fetches.count;
-    try {
-      if (fetch != nullptr) return fetch->finish();
-    } catch (const std::bad_alloc&) {
-    }
-    return no_memory(index);
-  }
-
-  /// Starts the thread unless one runs or there is nothing to do.
-  void start(std::unique_lock<std::mutex>&) {
-    if (running_ || stop_ || !room() || !table().state().threads.enter()) return;
-    running_ = true;
-    try {
-      std::thread([self = shared_from_this()]() mutable {
-        const std::shared_ptr<SessionState> state = self->table().shared_state();
-        // The last holder's callback may close the session, which waits for this thread to leave: so this
-        // goes after that.
-        const std::shared_ptr<ScanEnd> end = self->life()->end;
-        try {
-          self->run();
-        } catch (const std::bad_alloc&) {
-          self->abandon();
-        }
-        self.reset();  // perhaps the table's last holder: before the session may end
-        state->threads.leave();
-      }).detach();
-    } catch (...) {
-      running_ = false;
-      table().state().threads.leave();
-      ready_.emplace_back(Status(Code::kNoMemory, "no thread can be started to fetch row groups"));
-    }
-  }
-  /// Not even a failure could be kept.
-  void abandon() {
-    std::lock_guard lock(mutex_);
-    running_ = false;
-    failed_ = exhausted_ = true;
-    some_.notify_one();
-  }
-  bool room(size_t fetches = 0) const {
-    return ready_.size() + fetches < plan_.prefetch_groups && next_ < plan_.groups.size() && !failed_;
-  }
-  /// To the reader; nothing comes after a failure.
-  void give(Result<HeldGroup> group) {
-    if (failed_) return;
-    failed_ = !group.is_ok();
-    ready_.push_back(std::move(group));
-    some_.notify_one();
-  }
-
-  void run() {
-    const os::InterruptedBy its_end(
-        [](int, void* self) { return static_cast<Ahead*>(self)->is_over() ? 1 : 0; }, this);
-    Fetches fetches;
-    std::unique_lock lock(mutex_);
-    OCM_DASSERT(running_);  // F1
-    const auto wanted = [&] { return !is_over() && room(fetches.count) && fetches.count < kFetchesMax; };
-    while (true) {
-      while (wanted()) {
-        const size_t index = next_++;
-        lock.unlock();
-        begin(index, fetches);
-        lock.lock();
-        OCM_DASSERT(ready_.size() + fetches.count <= plan_.prefetch_groups);  // F2
+  /// Until so many are under way, or have come.
+  void begin(size_t count) {
+    count = std::min<size_t>(count, plan_.prefetch_groups);
+    for (; fetches_.size() < count && next_ < plan_.groups.size(); ++next_) {
+      std::unique_ptr<Fetch> fetch;  // null: no memory for it
+      try {
+        fetch =
+            std::make_unique<Fetch>(table(), plan_.groups[next_], plan_.columns, plan_.flags, dictionaries_);
+      } catch (const std::bad_alloc&) {
       }
-      if (fetches.count == 0) break;
-      lock.unlock();
-      Result<HeldGroup> group = end(fetches);
-      lock.lock();
-      give(std::move(group));
+      fetches_.push_back(std::move(fetch));
+      if (fetches_.back() == nullptr) count = 0;
     }
-    running_ = false;
-    some_.notify_one();
+    OCM_DASSERT(next_ - taken_ == fetches_.size() && fetches_.size() <= plan_.prefetch_groups);  // F1
+  }
+  Result<HeldGroup> end(Fetch& fetch) {
+    try {
+      return fetch.finish();
+    } catch (const std::bad_alloc&) {
+      return no_memory(taken_ - 1);
+    }
   }
 
   const std::shared_ptr<ScanLife> life_;
   const ScanPlan plan_;
-  HeldDictionaries dictionaries_;  // of the thread while one runs
-  bool ahead_ = false;             // of the reader: from the first group on that is moved
-
-  std::mutex mutex_;  // guards what follows, once ahead_
-  std::condition_variable some_;
-  std::deque<Result<HeldGroup>> ready_;
-  size_t next_ = 0;   // group to fetch
-  size_t taken_ = 0;  // groups that the reader has had
-  bool running_ = false;
-  std::atomic<bool> stop_{false};
-  bool failed_ = false;
-  bool exhausted_ = false;  // memory, for want of which nothing more comes
+  HeldDictionaries dictionaries_;
+  std::deque<std::unique_ptr<Fetch>> fetches_;
+  bool ahead_ = false;  // from the first group on that is moved
+  size_t next_ = 0;     // group to fetch
+  size_t taken_ = 0;    // groups that the reader has had
 };
 
 /// What a stream owns.
 class Scan {
  public:
   Scan(std::shared_ptr<ScanLife> life, ScanPlan plan)
-      : ahead_(std::make_shared<Ahead>(std::move(life), std::move(plan))), born_(fork_generation()) {}
+      : ahead_(std::make_unique<Ahead>(std::move(life), std::move(plan))), born_(fork_generation()) {}
   ~Scan() {
-    if (born_ == fork_generation()) {
-      ahead_->stop();
-    } else if (ahead_.use_count() > 1) {
-      // Its thread stayed in the parent: nothing here may wait for it.
-      new (std::nothrow) std::shared_ptr<Ahead>(std::move(ahead_));
-    }
+    // What is under way is the parent's: nothing here may wait for it, nor for locks that were held there.
+    if (born_ != fork_generation() && !ahead_->is_idle()) (void)ahead_.release();
   }
 
   void schema(ArrowSchema* out) {
@@ -243,7 +117,7 @@ class Scan {
       return Status(Code::kInvalidArgument,
                     "a scan of the parent process: open a session and the table again");
     if (!failure_.is_ok()) return failure_;
-    if (ahead_->table().state().threads.stopping())
+    if (ahead_->table().state().calls.stopping())
       return Status(Code::kCancelled, "the session was closed under the scan");
     if (row_ == rows_) {
       if (!ahead_->more()) return {};
@@ -267,7 +141,7 @@ class Scan {
   std::string error;  // of the last call
 
  private:
-  std::shared_ptr<Ahead> ahead_;
+  std::unique_ptr<Ahead> ahead_;
   uint32_t born_;
   std::unique_ptr<HeldGroup> group_;
   uint64_t row_ = 0, rows_ = 0;  // in the group

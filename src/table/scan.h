@@ -1,4 +1,4 @@
-// A scan: wanted columns and row groups as an Arrow stream, what is remote fetched ahead by a thread.
+// A scan: wanted columns and row groups as an Arrow stream, what is remote fetched ahead.
 #pragma once
 
 #include "table/export.h"

@@ -36,29 +36,46 @@ void end_session(uint64_t session) {
     state = std::move(found->second);
     states->all.erase(found);
   }
-  state->threads.stop();
+  state->calls.stop();
   state->cache.limit(0);
 }
 
 }  // namespace
 
-bool Threads::enter() {
+bool Calls::enter() {
   std::lock_guard lock(mutex_);
   if (stopping()) return false;
   ++running_;
   return true;
 }
 
-void Threads::leave() {
+void Calls::leave() {
   std::lock_guard lock(mutex_);
   OCM_DASSERT(running_ > 0);
   if (--running_ == 0) none_.notify_all();
 }
 
-void Threads::stop() {
+void Calls::add(ocm_op* op) {
+  const std::lock_guard lock(mutex_);
+  OCM_DASSERT(running_ > 0);
+  under_way_.insert(op);
+  if (stopping()) (void)ocm_op_cancel(op);
+}
+
+void Calls::end(ocm_op* op) {
+  const std::lock_guard lock(mutex_);
+  if (under_way_.erase(op) == 0) return;
+  (void)ocm_op_cancel(op);
+  (void)ocm_op_free(op);
+}
+
+void Calls::stop() {
   std::unique_lock lock(mutex_);
   stopping_.store(true, std::memory_order_relaxed);
+  for (ocm_op* op : under_way_) (void)ocm_op_cancel(op);
   none_.wait(lock, [&] { return running_ == 0; });
+  for (ocm_op* op : under_way_) (void)ocm_op_free(op);  // S1, S2
+  under_way_.clear();
 }
 
 uint32_t fork_generation() { return generation.load(std::memory_order_relaxed); }
