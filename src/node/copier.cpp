@@ -1,14 +1,14 @@
 #include "node/copier.h"
 
-#include <poll.h>
-
 #include <map>
 
 #include "base/assert.h"
 #include "fabric/registry/registry.h"
 #include "fabric/shm/copy.h"
+#include "fabric/wait.h"
 #include "node/copy_piece.h"
 #include "os/crypto.h"
+#include "os/interrupt.h"
 
 namespace ocm::node {
 
@@ -17,7 +17,6 @@ namespace {
 
 constexpr uint64_t kPieceBytes = uint64_t{32} << 20;
 constexpr size_t kChannelsMax = 8;  // kept open by one worker
-constexpr uint64_t kSpinNs = 50'000;
 static_assert(kPieceBytes % 8 == 0, "words are moved whole");
 
 bool in_range(uint64_t offset, uint64_t bytes, uint64_t size) {
@@ -142,21 +141,12 @@ class Copier::Worker {
     op.bytes = bytes;
     channel.post(op);
     channel.flush();
-    uint64_t busy_ns = os::now_ns();
-    uint64_t moved = 0;
-    while (!op.done()) {  // ends: progress() fails what stalls
-      const uint64_t now = os::now_ns();
-      channel.progress(now, core_.config.failure_deadline_ns());
-      if (op.bytes_done != moved) {
-        moved = op.bytes_done;
-        busy_ns = now;
-      }
-      if (op.done() || now - busy_ns < kSpinNs) continue;
-      const fabric::Channel::PollOn on = channel.poll_on();
-      pollfd wait{on.fd, on.events, 0};
-      if (on.fd >= 0) ::poll(&wait, 1, 50);
-      busy_ns = os::now_ns();
-    }
+    fabric::Channel* const only[] = {&channel};
+    const auto is_done = [&op] { return op.done(); };
+    // Ends: progress() fails what stalls, and stop() interrupts.
+    if (!fabric::wait_until(only, is_done, os::Deadline::never(), core_.config.failure_deadline_ns()))
+      channel.withdraw(op);
+    OCM_DASSERT(op.done());
     return op.code;
   }
 
@@ -313,6 +303,8 @@ Status Copier::push(CopyJob job) {
 }
 
 void Copier::serve() {
+  const os::InterruptedBy its_end(
+      [](int, void* self) { return static_cast<Copier*>(self)->stopping_.load() ? 1 : 0; }, this);
   Worker worker(*this);
   std::unique_lock lock(mutex_);
   while (true) {

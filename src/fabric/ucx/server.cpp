@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "fabric/ucx/active_message.h"
 #include "fabric/ucx/registry.h"
+#include "fabric/wait.h"
 #include "os/fd.h"
 
 namespace ocm::fabric::ucx {
@@ -100,24 +101,23 @@ UcxServer::Impl::~Impl() {
 }
 
 void UcxServer::Impl::run() {
-  uint64_t last_traffic_ns = os::now_ns();
-  uint64_t last_sweep_ns = last_traffic_ns;
+  Waiter waiter(options_.spin_ns);
+  uint64_t last_sweep_ns = os::now_ns();
   while (!stopping_.load(std::memory_order_acquire)) {
     if (worker_->progress() != 0) {
-      last_traffic_ns = os::now_ns();
-      if (last_traffic_ns - last_sweep_ns < kSweepMs * uint64_t{1'000'000}) continue;
+      waiter.moved(os::now_ns());
+      if (os::now_ns() - last_sweep_ns < kSweepMs * uint64_t{1'000'000}) continue;
     }
     const uint64_t now = os::now_ns();
     if (now - last_sweep_ns >= kSweepMs * uint64_t{1'000'000}) {
       registry_->sweep();
       last_sweep_ns = now;
     }
-    if (now - last_traffic_ns < options_.spin_ns) continue;
-    if (!worker_->arm()) continue;
+    if (waiter.spins(now) || !worker_->arm()) continue;
     pollfd on[2] = {{worker_->event_fd(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
     // Asleep until traffic comes; with nothing registered there is nothing to sweep either.
     ::poll(on, 2, registry_->size() == 0 ? -1 : kSweepMs);
-    if (on[0].revents != 0) last_traffic_ns = os::now_ns();
+    if (on[0].revents != 0) waiter.moved(os::now_ns());
   }
 }
 
