@@ -133,7 +133,8 @@ TEST_F(Allocation, SessionCloseRevokesItsAllocations) {
   ocm_allocation* large = allocate(kMiB);
   ASSERT_OK(ocm_session_close(session));
   EXPECT_EQ(ocm_allocation_free(small), OCM_REVOKED);
-  EXPECT_EQ(ocm_get(large, 0, &small, 8), OCM_REVOKED);
+  uint64_t word = 0;
+  EXPECT_EQ(ocm_get(large, 0, &word, 8), OCM_REVOKED);
   EXPECT_EQ(ocm_session_close(session), OCM_REVOKED);
   session = nullptr;
 }

@@ -72,7 +72,7 @@ inline Array views(const std::vector<std::string>& values, const std::string& va
     char view[16] = {};
     const auto length = static_cast<int32_t>(value.size()), offset = static_cast<int32_t>(data.size());
     std::memcpy(view, &length, 4);
-    std::memcpy(view + 4, value.data(), std::min<size_t>(value.size(), value.size() <= 12 ? 12 : 4));
+    value.copy(view + 4, value.size() <= 12 ? 12 : 4);
     if (value.size() > 12) {
       std::memcpy(view + 12, &offset, 4);
       data += value;

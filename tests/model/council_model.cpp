@@ -33,7 +33,7 @@ using namespace model;
 // Voters: runs A, B and C of the coordinator's node, and the nodes n1 to n4.
 constexpr uint8_t kRuns = 3, kVoters = 7;
 constexpr uint8_t bit(uint8_t i) { return static_cast<uint8_t>(1u << i); }
-constexpr uint8_t kN1 = bit(3), kN2 = bit(4), kN3 = bit(5), kN4 = bit(6);
+constexpr uint8_t kN1 = bit(3), kN2 = bit(4), kN3 = bit(5);
 constexpr uint8_t kCouncilsMax = 12;
 
 struct Value {

@@ -383,7 +383,7 @@ class Checker {
     }
   }
   static void forget_attempt(State& n, const State& before) {
-    static_cast<Plain&>(n) = before;
+    static_cast<Plain&>(n) = static_cast<const Plain&>(before);
     n.voters = before.voters;
   }
   /// The spare home, where the home that leads is over.

@@ -420,7 +420,7 @@ class Checker : public Walk<State> {
     if ((s.councils[s.nodes[n]->installing].voters & bit(v)) == 0) return false;
     Node& node = s.nodes[n].change();
     const bool entered = enter(s, node.installing, v);
-    if (entered && s.councils[node.installing].left.size() > 0) ++waited_;
+    if (entered && !s.councils[node.installing].left.empty()) ++waited_;
     if (!is_heard) return entered;
     if (s.nodes[v]->council != node.installing || (node.installed & bit(v)) != 0) return entered;
     node.installed |= bit(v);

@@ -378,8 +378,8 @@ class Hour {
     const std::vector<std::byte> data(from.shadow.certain(source), from.shadow.certain(source) + length);
     const auto before = disturbances();
     client::Operation op;
-    client::keep_order(*session_, &held.allocation, true);
-    client::keep_order(*session_, &from.allocation, false);
+    if (!client::keep_order(*session_, &held.allocation, true).is_ok()) return;
+    if (!client::keep_order(*session_, &from.allocation, false).is_ok()) return;
     client::start_transfer(
         op, *session_,
         client::Runs::one({{&held.allocation, offset, nullptr}, {&from.allocation, source, nullptr}, length}),

@@ -302,7 +302,7 @@ void World::random_fault() {
       if (!program->ended()) living.push_back(program);
     }
     if (!living.empty()) {
-      const auto victim = living[below(living.size())];
+      const auto& victim = living[below(living.size())];
       if (options_.programs_stand_still && below(2) == 0) {
         disturb("a program stands still");
         ++nodes_[victim->node()].stops_ever;

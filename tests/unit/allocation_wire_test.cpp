@@ -187,7 +187,8 @@ TEST(RequestsToHomes, ComeBackWhole) {
     expect_whole<wire::PublishExtents>(
         NameChange{.allocation = full_allocation(), .remove = remove, .former = !remove});
   SessionExtents held;
-  held.extents.push_back({filled<AllocationId>('a'), placed(4096)});
+  const PlacedExtent extent = placed(4096);
+  held.extents.push_back({filled<AllocationId>('a'), static_cast<const ExtentDescriptor&>(extent)});
   held.holds.push_back(filled<HoldId>('h'));
   expect_whole<wire::SessionExtents>(held);
 }

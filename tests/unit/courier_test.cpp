@@ -13,7 +13,7 @@ namespace ocm::cache {
 namespace {
 
 constexpr uint64_t kMillisecondNs = 1'000'000;
-using Outcome = Courier::Outcome;
+using Arrival = Courier::Outcome;
 
 struct CourierTest : ::testing::Test {
   CourierLimits limits;
@@ -40,15 +40,15 @@ TEST_F(CourierTest, RepeatsLaterAndLaterUntilItIsAcknowledged) {
     now = at;
   }
   EXPECT_EQ(waits, (std::vector<uint64_t>{20, 40, 80, 160, 320, 320, 320}));
-  EXPECT_EQ(there.receive(here.header(one), now, list), Outcome::kNew);
+  EXPECT_EQ(there.receive(here.header(one), now, list), Arrival::kNew);
   list.clear();
-  EXPECT_EQ(here.receive(there.header(0), now, list), Outcome::kKnown);
+  EXPECT_EQ(here.receive(there.header(0), now, list), Arrival::kKnown);
   EXPECT_EQ(list, std::vector<uint64_t>{one});
   EXPECT_TRUE(again(~uint64_t{0}).empty());
 }
 
 TEST_F(CourierTest, AnAcknowledgementWaitsForAFrameThatLeavesAnyway) {
-  ASSERT_EQ(there.receive(here.header(here.send(0)), 5, list), Outcome::kNew);
+  ASSERT_EQ(there.receive(here.header(here.send(0)), 5, list), Arrival::kNew);
   EXPECT_EQ(there.due_ns(), 5 + limits.acknowledge_ns);
   EXPECT_FALSE(there.due(5, list));
   EXPECT_TRUE(there.due(5 + limits.acknowledge_ns, list));
@@ -74,11 +74,11 @@ TEST_F(CourierTest, TheWindowHoldsUntilTheFirstIsAcknowledged) {
   while (here.can_send()) (void)here.send(0);
   std::vector<uint64_t> acknowledged;
   for (uint64_t sequence = 2; sequence <= limits.window; ++sequence)
-    ASSERT_EQ(there.receive(here.header(sequence), 0, list), Outcome::kNew);
+    ASSERT_EQ(there.receive(here.header(sequence), 0, list), Arrival::kNew);
   (void)here.receive(there.header(0), 0, acknowledged);
   EXPECT_EQ(acknowledged.size(), limits.window - 1);
   EXPECT_FALSE(here.can_send());
-  ASSERT_EQ(there.receive(here.header(1), 0, list), Outcome::kNew);
+  ASSERT_EQ(there.receive(here.header(1), 0, list), Arrival::kNew);
   (void)here.receive(there.header(0), 0, acknowledged);
   EXPECT_EQ(acknowledged.size(), limits.window);
   EXPECT_TRUE(here.can_send());
@@ -99,12 +99,12 @@ TEST_F(CourierTest, WhatNoCorrectEndSendsChangesNothing) {
       {7, most, 1, 0},    //
       {7, 65, 4, 0},      // a good acknowledgement does not count either
   };
-  for (const CourierHeader& one : bad) EXPECT_EQ(here.receive(one, 0, list), Outcome::kFault);
-  EXPECT_EQ(here.receive({8, 1, 1, 0}, 0, list), Outcome::kOther);
-  EXPECT_EQ(here.receive({6, 1, 4, 0}, 0, list), Outcome::kOther);
+  for (const CourierHeader& one : bad) EXPECT_EQ(here.receive(one, 0, list), Arrival::kFault);
+  EXPECT_EQ(here.receive({8, 1, 1, 0}, 0, list), Arrival::kOther);
+  EXPECT_EQ(here.receive({6, 1, 4, 0}, 0, list), Arrival::kOther);
   EXPECT_TRUE(list.empty());
   EXPECT_TRUE(here.is_valid());
-  EXPECT_EQ(here.receive({7, 64, 4, 0}, 0, list), Outcome::kNew);
+  EXPECT_EQ(here.receive({7, 64, 4, 0}, 0, list), Arrival::kNew);
   EXPECT_EQ(list, (std::vector<uint64_t>{1, 2, 3}));
 }
 
@@ -154,9 +154,9 @@ TEST_F(CourierTest, EachMessageIsTakenOnceThroughABadNetwork) {
       const auto [to, header] = network.begin()->second;
       network.erase(network.begin());
       list.clear();
-      const Outcome outcome = ends[to]->receive(header, now, list);
-      ASSERT_NE(outcome, Outcome::kFault);
-      if (outcome == Outcome::kNew) {
+      const Arrival outcome = ends[to]->receive(header, now, list);
+      ASSERT_NE(outcome, Arrival::kFault);
+      if (outcome == Arrival::kNew) {
         ASSERT_TRUE(taken[to].insert(header.sequence).second);
       }
       for (const uint64_t sequence : list) {

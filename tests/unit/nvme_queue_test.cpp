@@ -42,7 +42,7 @@ class NvmeQueue : public testing::TestWithParam<Queue::Way> {
     return status;
   }
 
-  test::TemporaryFolder folder;
+  ocm::test::TemporaryFolder folder;
   const std::string path = folder.path() + "/pool";
   std::unique_ptr<FileDevice> device;
   std::unique_ptr<Queue> queue;

@@ -321,7 +321,7 @@ TEST_F(NvmeScratch, WhoWaitsIsToldThatItStops) {
 TEST_F(NvmeScratch, ThreadsOnAFileAreAloneInTheirPieces) {
   constexpr int kThreads = 4, kRounds = 100;
   constexpr uint64_t kPieceBytes = 3000;  // three and a bit to a page
-  const test::TemporaryFolder folder;
+  const ocm::test::TemporaryFolder folder;
   ASSERT_TRUE(FileDevice::create(folder.path() + "/pool", kSlots * kPage).is_ok());
   const auto device = std::move(FileDevice::open(folder.path() + "/pool")).value();
   const auto files = std::move(Queue::open(*device)).value();

@@ -387,7 +387,7 @@ TEST_F(NvmeStore, NothingOnADeviceMakesItCrash) {
 
 class NvmeFile : public ::testing::Test {
  protected:
-  const test::TemporaryFolder temporary_;
+  const ocm::test::TemporaryFolder temporary_;
   const std::string folder_ = temporary_.path(), path_ = folder_ + "/pool";
 };
 

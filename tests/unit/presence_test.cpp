@@ -10,7 +10,7 @@
 namespace ocm::control {
 namespace {
 
-constexpr uint64_t kPatience = 3'000'000'000, kFirst = 100 * kPatience;
+constexpr uint64_t kSilence = 3'000'000'000, kFirst = 100 * kSilence;
 
 /// A run of a daemon that remembers others.
 VoterRun voter_run(char of, std::vector<RememberedRun> remembered = {}) {
@@ -85,23 +85,23 @@ TEST(Presence, ACouncilIsNearWhereAMajorityOfItWasHeardLately) {
 }
 
 TEST(Presence, WhoWasCutOffItselfMissesNobodyForADeadline) {
-  Presence presence(kPatience);
+  Presence presence(kSilence);
   const auto heard = [&](uint64_t now, const char* name) { presence.heard(now, name, voter_run(name[0])); };
   heard(kFirst, "b"), heard(kFirst, "c");
   EXPECT_TRUE(presence.look(kFirst, three_voters(), "a"));
-  for (uint64_t now = kFirst; now < kFirst + 4 * kPatience; now += kPatience / 10) {  // cut off
+  for (uint64_t now = kFirst; now < kFirst + 4 * kSilence; now += kSilence / 10) {  // cut off
     (void)presence.look(now, three_voters(), "a");
     EXPECT_FALSE(presence.misses(now, three_voters().voters[1]));
   }
-  const uint64_t back = kFirst + 4 * kPatience;
+  const uint64_t back = kFirst + 4 * kSilence;
   heard(back, "b");
   EXPECT_TRUE(presence.look(back, three_voters(), "a"));
-  EXPECT_FALSE(presence.misses(back + kPatience - kPatience / 5, three_voters().voters[2]))
+  EXPECT_FALSE(presence.misses(back + kSilence - kSilence / 5, three_voters().voters[2]))
       << "its word may still be on the way";
-  for (uint64_t now = back; now < back + kPatience; now += kPatience / 10)
+  for (uint64_t now = back; now < back + kSilence; now += kSilence / 10)
     heard(now, "b"), presence.look(now, three_voters(), "a");
-  EXPECT_TRUE(presence.misses(back + kPatience, three_voters().voters[2]));
-  EXPECT_FALSE(presence.misses(back + kPatience, three_voters().voters[1]));
+  EXPECT_TRUE(presence.misses(back + kSilence, three_voters().voters[2]));
+  EXPECT_FALSE(presence.misses(back + kSilence, three_voters().voters[1]));
   presence.heard(back, "b", voter_run('x'));
   EXPECT_TRUE(presence.misses(back, three_voters().voters[1])) << "that run of its daemon is over";
 }
