@@ -46,6 +46,7 @@ template <class Fill>
 int make_allocation(ocm_allocation** out, Fill fill) {
   const Allocations::Reserved slot = allocations.reserve();
   if (slot.object == nullptr) return fail(Code::kLimit, "too many allocations in this process");
+  OCM_ASSERT(slot.object->session() == nullptr);  // whoever had the slot has emptied it
   Status status;
   try {
     status = fill(*slot.object);
@@ -59,6 +60,7 @@ int make_allocation(ocm_allocation** out, Fill fill) {
     allocations.release(slot.index);
     return fail(status);
   }
+  OCM_DASSERT(slot.object->is_valid() && slot.object->session() != nullptr);
   *out = handle_of<ocm_allocation>(allocations.publish(slot.index));
   return OCM_OK;
 }
@@ -111,6 +113,7 @@ int ocm_allocation_free(ocm_allocation* allocation) {
     client::Allocation* object = allocations.retire(bits(allocation));
     if (object == nullptr) return fail_handle(allocation);
     const Status status = object->free();
+    OCM_DASSERT(object->session() == nullptr);  // the slot is empty before another one may have it
     allocations.release(Allocations::index_of(bits(allocation)));
     return finish(status);
   });

@@ -4,11 +4,13 @@
 
 #include <oncilla/oncilla.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <new>
 #include <string>
+#include <type_traits>
 
 #include "capi/failure.h"
 #include "capi/handles.h"
@@ -60,11 +62,16 @@ inline Status unknown_flags(uint32_t unknown, const char* prefix) {
       .with_subject(Subject::kOption, "flags");
 }
 
+/// Of a sized struct, of this version of the library or a later one.
+inline constexpr size_t kSizedBytesMax = 4096;
+
 /// Reads a sized struct of the caller into one of ours; what it does not have is zero.
 template <class Struct>
 Status read_sized(const Struct& theirs, Struct& ours) {
+  static_assert(offsetof(Struct, size) == 0 && std::is_trivially_copyable_v<Struct>);
+  static_assert(sizeof(Struct) <= kSizedBytesMax);
   ours = Struct{};
-  if (theirs.size < sizeof(size_t) || theirs.size > 4096) {
+  if (theirs.size < sizeof(size_t) || theirs.size > kSizedBytesMax) {
     return Status(Code::kInvalidArgument, "a struct's `size` is not set: start from its *_INIT");
   }
   __builtin_memcpy(&ours, &theirs, theirs.size < sizeof(Struct) ? theirs.size : sizeof(Struct));
@@ -78,8 +85,9 @@ Status read_sized(const Struct& theirs, Struct& ours) {
 /// Writes ours into the caller's sized struct, as far as it goes.
 template <class Struct>
 Status write_sized(Struct ours, Struct* theirs) {
+  static_assert(offsetof(Struct, size) == 0 && std::is_trivially_copyable_v<Struct>);
   const size_t size = theirs->size;
-  if (size < sizeof(size_t) || size > 4096) {
+  if (size < sizeof(size_t) || size > kSizedBytesMax) {
     return Status(Code::kInvalidArgument, "a struct's `size` is not set: size = sizeof(struct)");
   }
   ours.size = size;

@@ -20,6 +20,7 @@
 #include <new>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/status.h"
 
 namespace ocm::capi {
@@ -37,18 +38,22 @@ class HandleTable {
     if (free_.empty() && !grow()) return {};
     const uint32_t index = free_.back();
     free_.pop_back();
+    OCM_DASSERT(slot(index).generation.load(std::memory_order_relaxed) % 2 == 0);  // N3
     return {&slot(index).object, index};
   }
   /// Makes the handle live; everything written to the object before is visible to who finds it.
   uint64_t publish(uint32_t index) {
     Slot& s = slot(index);
     const uint32_t generation = s.generation.load(std::memory_order_relaxed) + 1;
+    OCM_ASSERT(generation % 2 == 1);  // N1: it was reserved, and is made live once
     s.generation.store(generation, std::memory_order_release);
     return uint64_t{kType} << 60 | uint64_t{generation} << 28 | index;
   }
   /// Gives a slot back that is not live.
   void release(uint32_t index) {
     std::lock_guard lock(mutex_);
+    OCM_DASSERT(index < count_.load(std::memory_order_relaxed));
+    OCM_DASSERT(slot(index).generation.load(std::memory_order_relaxed) % 2 == 0);  // N3
     free_.push_back(index);
   }
 
@@ -118,6 +123,9 @@ class HandleTable {
   static constexpr uint32_t kChunkSlots = 1024;
   static constexpr uint32_t kChunksMax = 1u << 14;  // 16 million handles
   static constexpr uint32_t kGenerationsForChild = 1u << 28;
+  static_assert(kType > 0 && kType < 16);  // 0: no number that a program makes up is a handle
+  static_assert(uint64_t{kChunkSlots} * kChunksMax <= uint64_t{kIndexMask} + 1);
+  static_assert(kGenerationsForChild % 2 == 0);  // a child's free slots are free
   struct Slot {
     std::atomic<uint32_t> generation{0};
     T object;

@@ -33,6 +33,7 @@ struct OpObject {
 using Sessions = HandleTable<SessionObject, 1>;
 using Allocations = HandleTable<client::Allocation, 2>;
 using Ops = HandleTable<OpObject, 3>;
+static_assert(sizeof(void*) == sizeof(uint64_t));  // a handle is a number in the form of a pointer
 extern Sessions sessions;
 extern Allocations allocations;
 extern Ops ops;

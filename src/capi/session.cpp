@@ -122,6 +122,7 @@ void end_session(client::Session* session) {
 }
 
 void copy_text(char* out, size_t bytes, const std::string& text) {
+  OCM_DASSERT(bytes > 0);
   const size_t length = std::min(text.size(), bytes - 1);
   std::memcpy(out, text.data(), length);  // NOLINT: ended below
   std::memset(out + length, 0, bytes - length);
@@ -164,6 +165,7 @@ int ocm_session_open(const ocm_session_options* options, ocm_session** session) 
     if (!opened.is_ok()) return fail(opened.status());
     const Sessions::Reserved slot = sessions.reserve();
     if (slot.object == nullptr) return fail(Code::kLimit, "too many sessions in this process");
+    OCM_ASSERT(slot.object->session == nullptr);
     slot.object->session = std::move(*opened);
     slot.object->deferred_error.store(0);
     *session = handle_of<ocm_session>(sessions.publish(slot.index));
@@ -176,6 +178,7 @@ int ocm_session_close(ocm_session* session) {
     SessionObject* object = sessions.retire(bits(session));
     if (object == nullptr) return fail_handle(session);
     if (auto* hook = close_hook.load()) hook(bits(session));
+    OCM_DASSERT(object->session->is_valid());
     end_session(object->session.get());
     object->session.reset();
     sessions.release(Sessions::index_of(bits(session)));

@@ -11,6 +11,7 @@ int start_operation(client::Session* session, ocm_op** op, Begin begin) {
   const Ops::Reserved slot = ops.reserve();
   if (slot.object == nullptr) return fail(Code::kQueueFull, "too many operations in this process");
   slot.object->reported = false;
+  OCM_ASSERT(!slot.object->operation.has_value());  // whoever had the slot has ended it
   client::Operation& operation = slot.object->operation.emplace();
   try {
     if (const Status begun = begin(operation); !begun.is_ok()) {

@@ -101,15 +101,30 @@ Status Allocation::create(Session& session, uint64_t bytes, const AllocationOpti
   return {};
 }
 
+bool Allocation::is_valid() const {
+  const std::byte* const direct = direct_.load(std::memory_order_acquire);
+  if (session_ == nullptr) {
+    return slab_ == nullptr && lease_ == nullptr && binding() == nullptr && direct == nullptr &&
+           order() == &own_order_;
+  }
+  if ((slab_ != nullptr) == (lease_ != nullptr) || binding() == nullptr || shape_.bytes == 0) return false;
+  if (binding()->places().size() != shape_.extents) return false;
+  if (lease_ != nullptr && shape_.layout == Layout::kSequence && !lease_->sequence.is_valid()) return false;
+  return direct == nullptr || (shape_.extents == 1 && !replicated());  // A1
+}
+
 Status Allocation::attach(Session& session, const std::string& name, Access access, bool hold) {
+  OCM_ASSERT(session_ == nullptr);
   OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease, attach_lease(session, name, access, hold));
   take_lease(session, std::move(lease), 0);
   return {};
 }
 
 void Allocation::take_piece(Session& session, uint64_t bytes, const SlabPiece& piece, uint32_t flags) {
+  OCM_ASSERT(piece.slab != nullptr && slab_ == nullptr && lease_ == nullptr);
   const Binding* const bound = piece.slab->binding.load(std::memory_order_acquire);
   const Extent& extent = (*bound)[0];
+  OCM_DASSERT(piece.offset + bytes <= extent.descriptor().bytes);
   shape_ = Shape{bytes, 0, 1, Layout::kSingle};
   kind_ = kDefaultKind;
   durable_ = false;
@@ -126,6 +141,7 @@ void Allocation::take_piece(Session& session, uint64_t bytes, const SlabPiece& p
 }
 
 void Allocation::take_lease(Session& session, std::unique_ptr<Lease> lease, uint32_t flags) {
+  OCM_ASSERT(lease != nullptr && !lease->bindings.empty() && slab_ == nullptr);
   shape_ = lease->shape;
   kind_ = lease->kind;
   durable_ = lease->durable;
@@ -144,6 +160,7 @@ void Allocation::take_lease(Session& session, std::unique_ptr<Lease> lease, uint
       if (std::byte* data = only.data_now()) use_directly(only, data);
     }
   }
+  OCM_DASSERT(is_valid());
 }
 
 Result<bool> Allocation::rebind(const std::shared_ptr<Daemon>& daemon, Reply reply) {
@@ -192,6 +209,7 @@ std::optional<Code> Allocation::not_resolved_since(ExtentId tried, uint64_t fail
 }
 
 void Allocation::use_directly(const Extent& extent, std::byte* data) {
+  OCM_DASSERT(data != nullptr && shape_.extents == 1 && !replicated());  // A1
   life_ = extent.local().life();
   direct_.store(data + base_, std::memory_order_release);
 }
@@ -256,6 +274,7 @@ void Allocation::clear() {
   deferred_error_.store(0, std::memory_order_relaxed);
   pointer_taken_.store(false, std::memory_order_relaxed);
   session_ = nullptr;
+  OCM_DASSERT(is_valid());
 }
 
 Result<std::byte*> Allocation::pointer(uint64_t offset, uint64_t bytes) {
@@ -310,6 +329,7 @@ bool is_unanswered(Code code) {
 }  // namespace
 
 Status Allocation::publish(const std::string& name, uint32_t mode) {
+  OCM_ASSERT(session_ != nullptr);
   if (access_ != Access::kReadWrite) return Status(Code::kPermission, "attached for reading only");
   if (published()) return Status(Code::kExists, "the allocation has the name " + this->name()->name);
   if (slab_ != nullptr) OCM_TRY(move_to_own_extent());

@@ -49,6 +49,9 @@ class Allocation {
   /// The bytes where they are contiguous on this host. Errors: kUnsupported, kOutOfRange.
   Result<std::byte*> pointer(uint64_t offset, uint64_t bytes);
 
+  /// A1, and that it is a piece of a slab, or has a lease, or is empty. Cost: one look.
+  bool is_valid() const;
+
   Session* session() const { return session_; }
   uint64_t bytes() const { return shape_.bytes; }
   const Shape& shape() const { return shape_; }

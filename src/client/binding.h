@@ -13,6 +13,7 @@
 //      of the program may be in any.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -26,9 +27,17 @@ class Binding {
     Extent* extent = nullptr;
     uint32_t epoch = 0;  // of its part: how often it went on elsewhere
   };
-  explicit Binding(std::vector<Place> places) : places_(std::move(places)) {}
+  explicit Binding(std::vector<Place> places) : places_(std::move(places)) { OCM_DASSERT(is_valid()); }
 
-  Extent& operator[](uint32_t index) const { return *places_[index].extent; }
+  Extent& operator[](uint32_t index) const {
+    OCM_DASSERT(index < places_.size());
+    return *places_[index].extent;
+  }
+  /// Each place has an extent. Cost: the places.
+  bool is_valid() const {
+    return !places_.empty() && std::all_of(places_.begin(), places_.end(),
+                                           [](const Place& place) { return place.extent != nullptr; });
+  }
   const std::vector<Place>& places() const { return places_; }
 
  private:

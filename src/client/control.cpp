@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -35,7 +36,8 @@ Result<std::shared_ptr<Call>> ControlConnection::start(wire::Envelope& request, 
     std::lock_guard lock(mutex_);
     if (failed()) return why_;
     call->id = next_id_++;
-    calls_.emplace(call->id, call);
+    [[maybe_unused]] const bool is_new = calls_.emplace(call->id, call).second;
+    OCM_DASSERT(is_new);
   }
   request.set_id(call->id);
   std::string bytes;
@@ -188,6 +190,7 @@ bool ControlConnection::read_some() {
     return false;
   }
   in_used_ += static_cast<size_t>(n);
+  OCM_ASSERT(in_used_ <= in_.size());
   while (parse_one()) {
   }
   send_returns();
@@ -241,8 +244,20 @@ bool ControlConnection::parse_one() {
   return true;
 }
 
+bool ControlConnection::is_valid() const {
+  std::lock_guard lock(mutex_);
+  if (failed() && !calls_.empty()) return false;
+  if (late_.load(std::memory_order_acquire) != given_up_ids_.size()) return false;
+  return std::all_of(calls_.begin(), calls_.end(), [this](const auto& one) {
+    const Call& call = *one.second;
+    return call.id == one.first && call.id < next_id_ && !given_up_ids_.contains(call.id) &&
+           !call.done.load(std::memory_order_acquire);
+  });
+}
+
 /// Holds mutex_.
 void ControlConnection::finish(const std::shared_ptr<Call>& call, Status status) {
+  OCM_ASSERT(!call->done.load(std::memory_order_relaxed));  // it is answered once
   call->status = std::move(status);
   call->done.store(true, std::memory_order_release);
   if (sleepers_ > 0) changed_.notify_all();
@@ -266,6 +281,7 @@ bool ControlConnection::give_up(Call& call) {
 
 void ControlConnection::cancel(Call& call, const Status& why) {
   if (!give_up(call)) return;
+  OCM_ASSERT(!call.done.load(std::memory_order_relaxed));
   call.status = why;
   call.done.store(true, std::memory_order_release);
 }

@@ -76,6 +76,8 @@ class ControlConnection {
   void fail(const Status& why);
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   int fd() const { return socket_.get(); }
+  /// Each call is awaited or given up, never both, and a connection that failed has none. Cost: all of them.
+  bool is_valid() const;
 
  private:
   /// Reads and hands out what is there. Holds reading_. False when nothing was there.
@@ -105,8 +107,8 @@ class ControlConnection {
   std::string in_;
   size_t in_used_ = 0;  // bytes of in_ that are filled
   std::deque<os::Fd> fds_;
-  bool fds_cut_ = false;  // the kernel dropped descriptors: this process has too many open
-  std::mutex mutex_;      // guards the rest; never held across a system call
+  bool fds_cut_ = false;      // the kernel dropped descriptors: this process has too many open
+  mutable std::mutex mutex_;  // guards the rest; never held across a system call
   std::condition_variable changed_;
   uint32_t sleepers_ = 0;
   uint64_t next_id_ = 1;

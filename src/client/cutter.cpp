@@ -46,7 +46,8 @@ Cut Cutter::next(const Binding* target, const Binding* source, bool whole) {
   cut.source_first = cut.source_extent = from.extent;
   cut.sources = std::min(from.replicas, kReplicasMax);
   cut.bytes = bytes;
-  OCM_DASSERT(cut.bytes > 0 && cut.bytes <= run_.bytes);
+  OCM_DASSERT(cut.bytes > 0 && cut.bytes <= run_.bytes);                             // K1
+  OCM_DASSERT(whole ? cut.bytes == run_.bytes : here || cut.bytes <= kCutBytesMax);  // K2
   run_.target = run_.target.after(bytes);
   run_.source = run_.source.after(bytes);
   run_.bytes -= bytes;

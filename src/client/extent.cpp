@@ -14,6 +14,7 @@ Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<D
                                             layout == Layout::kReplicated));
   OCM_TRY_ASSIGN(extent->fabric_, choose_fabric(extent->descriptor_, session.node(), wanted, layout));
   const fabric::Entry* entry = fabric::find_entry(extent->fabric());
+  OCM_ASSERT(entry != nullptr);  // choose_fabric() chose it among them
   extent->on_this_host_ = entry->traits.own_node;
   if (extent->on_this_host()) {
     const Daemon& home = *extent->daemon_;
@@ -37,6 +38,7 @@ Extent::~Extent() {
 }
 
 Result<std::byte*> Extent::open() {
+  OCM_ASSERT(on_this_host());
   if (const Code code = check_local(); code != Code::kOk) return code;
   if (std::byte* data = data_.load(std::memory_order_acquire)) return data;
   const os::HoldsLocks held;  // perhaps an operation's
@@ -54,6 +56,7 @@ Result<std::byte*> Extent::open() {
 }
 
 Status Extent::adopt(os::Fd fd) {
+  OCM_ASSERT(on_this_host() && fd.is_open());
   std::lock_guard lock(mutex_);
   if (mapping_.is_mapped()) return {};
   OCM_TRY_ASSIGN(mapping_, os::Mapping::map(fd.get(), descriptor_.bytes, access_ == Access::kReadWrite));
@@ -63,6 +66,7 @@ Status Extent::adopt(os::Fd fd) {
 }
 
 Result<Attachment> Extent::attach(os::Deadline deadline) {
+  OCM_ASSERT(!on_this_host() && route_ != nullptr);
   std::unique_lock lock(mutex_, std::defer_lock);
   if (!os::lock_unless_interrupted(lock)) return os::interrupted();
   if (attachment_.channel != nullptr && attachment_.channel->is_usable()) return attachment_;

@@ -82,6 +82,8 @@ Status Allocation::join(Session& session, std::span<Allocation* const> parts) {
     places.insert(places.end(), part->binding()->places().begin(), part->binding()->places().end());
   lease->bindings.push_back(std::make_unique<const Binding>(std::move(places)));
   lease->shape = {lease->sequence.bytes(), 0, lease->sequence.extents(), Layout::kSequence};
+  OCM_DASSERT(lease->sequence.is_valid() &&
+              lease->sequence.extents() == lease->bindings.back()->places().size());
   OCM_TRY_ASSIGN(lease->id, request_join(session, lease->parts));
   int error = 0;
   for (Allocation* part : parts) {

@@ -272,6 +272,7 @@ Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemo
   for (Extent* extent : lost) extent->mark_lost();
   session.renew_receipt(lease.id, message->allocation().receipt());
   if (!differs) return !lost.empty();
+  OCM_DASSERT(places.size() == now.size());  // a binding keeps the number of places
   lease.extents.reserve(lease.extents.size() + fresh.size());
   lease.bindings.push_back(std::make_unique<const Binding>(std::move(places)));
   for (std::unique_ptr<Extent>& extent : fresh) lease.extents.push_back(std::move(extent));

@@ -28,6 +28,13 @@ class Nodes {
   /// It is dead, or will be gone soon.
   bool is_leaving(const Page& page, uint32_t partition) { return is(page, partition, /*dead_only=*/false); }
 
+  /// What is kept is of a version that the daemon had written whole.
+  bool is_valid() const {
+    const std::lock_guard lock(mutex_);
+    return seen_.load(std::memory_order_relaxed) % 2 == 0 && nodes_.size() <= Page::kNodes &&
+           count_.load(std::memory_order_relaxed) == nodes_.size();
+  }
+
  private:
   bool is(const Page& page, uint32_t partition, bool dead_only) {
     return !all_live(page) && is_told(partition, dead_only);
@@ -42,7 +49,7 @@ class Nodes {
 
   std::atomic<uint64_t> seen_{0};  // the version that nodes_ is of
   std::atomic<size_t> count_{0};   // of nodes_
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<fabric::shm::NodeWord> nodes_;
 };
 

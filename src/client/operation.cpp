@@ -26,6 +26,7 @@ Operation::~Operation() {
 }
 
 void Operation::start(Session& session, Runs runs, bool copies, uint64_t bytes_hint) {
+  OCM_ASSERT(state_.load(std::memory_order_relaxed) == State::kIdle && legs_.is_empty());
   session_ = &session;
   cutter_.take(std::move(runs));
   begin();
@@ -405,6 +406,7 @@ Code Operation::target_after(const Cut& cut) const {
 }
 
 void Operation::settle(Leg& finished) {
+  OCM_DASSERT(finished.done() && finished.cut.bytes > 0);
   Cut cut = finished.cut;
   const bool was_call = finished.call != nullptr;
   const bool was_get = !was_call && finished.op.opcode == fabric::OpCode::kGet;
@@ -470,7 +472,9 @@ void Operation::release_busy() {
   if (!busy_held_) return;
   busy_held_ = false;
   for (Allocation* end : {target_, source_}) {
-    if (end != nullptr && !end->read_only_layout()) end->busy().fetch_sub(1, std::memory_order_acq_rel);
+    if (end == nullptr || end->read_only_layout()) continue;
+    [[maybe_unused]] const uint32_t before = end->busy().fetch_sub(1, std::memory_order_acq_rel);
+    OCM_DASSERT(before > 0);  // A3
   }
 }
 
@@ -483,6 +487,7 @@ void Operation::hold_busy() {
 }
 
 void Operation::finish() {
+  OCM_DASSERT(state_.load(std::memory_order_relaxed) != State::kDone && legs_.is_empty());  // P5, P1
   release_busy();
   if (std::exchange(counts_as_get_, false)) source_->gets().fetch_sub(1, std::memory_order_acq_rel);
   state_.store(State::kDone, std::memory_order_release);

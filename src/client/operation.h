@@ -115,7 +115,10 @@ class Operation {
   /// The same with kCancelled, by any thread, now or, where somebody moves it, soon after. Never blocks.
   void cancel();
   /// The outcome; done() must be true.
-  const Status& status() const { return status_; }
+  const Status& status() const {
+    OCM_DASSERT(done());  // P5
+    return status_;
+  }
   /// Of the allocation, by this handle or another one that keeps an order with it.
   bool touches(const Allocation* allocation) const;
   /// By this handle.

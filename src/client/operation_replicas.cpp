@@ -112,6 +112,7 @@ void Operation::conclude() {
     fail_replicas(target_part(), target_failed_ == 0 ? none_left() : failure_);
     return finish_or_resolve();
   }
+  OCM_DASSERT((target_revoked_ & ~target_failed_) == 0);
   if (target_failed_ == 0) return finish();
   // P2: the put is not acknowledged before the cluster knows which replicas missed it.
   state_.store(State::kConfirming, std::memory_order_relaxed);
@@ -129,6 +130,7 @@ void Operation::conclude() {
 }
 
 Result<std::shared_ptr<Call>> Operation::ask_for_loss(uint32_t replica) {
+  OCM_DASSERT((target_failed_ >> replica & 1) != 0);  // P2: of those that missed it
   const ExtentDescriptor& descriptor = (*target_binding_)[replica].descriptor();
   wire::Envelope request;
   wire::LostReplicaRequest& lost = *request.mutable_lost_replica();

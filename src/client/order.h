@@ -2,6 +2,7 @@
 // ways of its own, and what goes to replicas may be posted anew, so that who starts the next must know of them.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -32,8 +33,19 @@ class Orders {
     return out;
   }
 
+  /// A3 of allocation.h: no count has ended more often than it began. Cost: all of them.
+  bool is_valid() const {
+    constexpr uint32_t kNegative = 1u << 31;
+    const std::lock_guard lock(mutex_);
+    return std::all_of(all_.begin(), all_.end(), [](const auto& one) {
+      const std::shared_ptr<Order> order = one.second.lock();
+      return order == nullptr || (order->busy.load(std::memory_order_relaxed) < kNegative &&
+                                  order->gets.load(std::memory_order_relaxed) < kNegative);
+    });
+  }
+
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   size_t next_look_ = 64;
   std::map<AllocationId, std::weak_ptr<Order>> all_;
 };

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/assert.h"
 #include "fabric/channel.h"
 
 namespace ocm::client {
@@ -15,6 +16,7 @@ class Polls {
  public:
   /// More than it has room for are left out: nobody sleeps long (kSleepMsMax of the callers).
   void add(int fd, short events) {
+    OCM_DASSERT(fd >= 0 && events != 0);
     const auto end = fds_.begin() + count_;
     const auto same = std::find_if(fds_.begin(), end, [fd](const pollfd& one) { return one.fd == fd; });
     if (same != end)

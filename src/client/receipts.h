@@ -2,6 +2,7 @@
 // Threads: the session's mutex guards it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <string>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/ids.h"
 
 namespace ocm::client {
@@ -49,11 +51,19 @@ class Receipts {
   void told(uint64_t run) {
     for (auto it = kept_.begin(); it != kept_.end();) {
       Kept& kept = it->second;
+      OCM_ASSERT(kept.handles >= kept.freed.size());
       if (kept.known_to == run) kept.handles -= static_cast<uint32_t>(std::exchange(kept.freed, {}).size());
       it = kept.handles == 0 ? kept_.erase(it) : std::next(it);
     }
   }
   void clear() { kept_.clear(); }
+  /// What is kept has handles; those that were freed, and those with a hold, are of them. Cost: all of them.
+  bool is_valid() const {
+    return std::all_of(kept_.begin(), kept_.end(), [](const auto& one) {
+      const Kept& kept = one.second;
+      return kept.handles > 0 && kept.freed.size() + kept.holds.size() <= kept.handles && !kept.bytes.empty();
+    });
+  }
 
   /// Its publishing is not answered, or is.
   void doubt_name(const AllocationId& id, bool doubt) {

@@ -1,5 +1,6 @@
 #include "client/route.h"
 
+#include <algorithm>
 #include <span>
 
 #include "client/session.h"
@@ -19,6 +20,7 @@ uint64_t random_route() {
 
 /// Spreads addresses evenly, also those of one size in a row: the golden ratio's multiples.
 uint32_t lane_of(ExtentId extent, uint32_t lanes) {
+  OCM_DASSERT(lanes > 0);
   const auto spread = static_cast<uint32_t>((extent.address.bits() >> 12) * 0x9E3779B97F4A7C15ull >> 32);
   return static_cast<uint32_t>(uint64_t{spread} * lanes >> 32);
 }
@@ -88,6 +90,14 @@ Result<Route*> Routes::choose(const std::string& node, const FabricAddress& addr
                                     FabricAddress{address.fabric, address.address, {}}, avoided);
   }
   return route.get();
+}
+
+bool Routes::is_valid() const {
+  std::lock_guard lock(mutex_);
+  return std::all_of(routes_.begin(), routes_.end(), [this](const auto& one) {
+    const std::string& node = std::get<0>(one.first);
+    return one.second != nullptr && one.second->node() == node && avoided_.contains(node);
+  });
 }
 
 Result<Fabric> choose_fabric(const ExtentDescriptor& extent, const std::string& own_node, Fabric wanted,

@@ -52,10 +52,12 @@ class Routes {
   explicit Routes(Session& session) : session_(session) {}
   /// The extent's lane to `node` over `address`. Errors: kUnsupported (no such fabric in this build).
   Result<Route*> choose(const std::string& node, const FabricAddress& address, ExtentId extent);
+  /// Each leads to the node that it is listed for, whose routes are avoided together. Cost: all of them.
+  bool is_valid() const;
 
  private:
   Session& session_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::tuple<std::string, Fabric, std::string, uint32_t>, std::unique_ptr<Route>> routes_;
   std::map<std::string, std::shared_ptr<Route::Time>> avoided_;  // by node
 };

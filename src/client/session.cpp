@@ -95,6 +95,21 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
   return session;
 }
 
+bool Session::is_valid() const {
+  {
+    std::lock_guard lock(mutex_);
+    if (runs_.empty() || runs_.back() != daemon_ || !receipts_.is_valid()) return false;
+    if (page_.load(std::memory_order_relaxed) != daemon_->page()) return false;
+    for (const auto& [runs, count] : growing_) {
+      if (runs > runs_resumed_ || count == 0) return false;
+    }
+    if (!std::all_of(runs_.begin(), runs_.end(), [](const auto& run) { return run->control().is_valid(); }))
+      return false;
+  }
+  return routes_->is_valid() && slabs_->is_valid() && orders_.is_valid() && under_way_.is_valid() &&
+         nodes_.is_valid();
+}
+
 uint64_t Session::call_deadline_ns() const {
   // The daemon itself waits for other nodes up to the failure deadline before it answers.
   constexpr uint64_t kMoreNs = 1'000'000'000, kMost = ~uint64_t{0};
@@ -163,6 +178,7 @@ Result<std::shared_ptr<Daemon>> Session::daemon() {
   }
   OCM_TRY((*fresh)->watch([this] { return daemon().is_ok(); }, [this] { return tell_what_is_due(); }));
   for (const auto& run : runs_) run->note_successor(**fresh);
+  OCM_ASSERT((*fresh)->run() != now->run());
   daemon_ = *fresh;
   due_.clear();  // it is not shown what was freed
   runs_.push_back(daemon_);
@@ -193,6 +209,7 @@ Session::Growing::~Growing() {
   {
     std::lock_guard lock(session_.mutex_);
     const auto mine = session_.growing_.find(runs_);
+    OCM_ASSERT(mine != session_.growing_.end() && mine->second > 0);
     if (--mine->second == 0) session_.growing_.erase(mine);
   }
   if (session_.tell_if_complete()) session_.daemon_now()->wake_watcher();

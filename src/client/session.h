@@ -111,6 +111,8 @@ class Session {
   uint64_t patience_ns(uint32_t partition) {
     return is_dead(partition) ? patience_with_dead_ns_ : deadline_ns_;
   }
+  /// Of all its tables. Cost: all that they hold.
+  bool is_valid() const;
   /// Where the program counts what it moves, for the daemon to show.
   fabric::shm::SessionPage& page() { return *page_.load(std::memory_order_relaxed); }
 

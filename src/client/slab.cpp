@@ -11,23 +11,28 @@ namespace ocm::client {
 
 static_assert(size_class(kPieceBytesMax) == kSizeClasses - 1);
 static_assert(class_bytes(kSizeClasses - 1) == kPieceBytesMax);
+static_assert(size_class(kPieceBytesMin) == 0 && class_bytes(size_class(129)) >= 129);
+constexpr uint32_t kPiecesMax = 1u << 16;  // as many as free names
 
 Slab::Slab(std::unique_ptr<Lease> granted, uint32_t size_class_index, uint32_t piece_count)
     : lease(std::move(granted)),
       binding(lease->bindings.empty() ? nullptr : lease->bindings.back().get()),
       class_index(size_class_index),
       pieces(piece_count) {
+  OCM_ASSERT(class_index < kSizeClasses && pieces > 0 && pieces <= kPiecesMax);
   free.reserve(pieces);
   for (uint32_t i = pieces; i-- > 0;) free.push_back(static_cast<uint16_t>(i));
 }
 
 Slabs::~Slabs() {
   for (SizeClass& size : classes_) {
+    OCM_DASSERT(size.leasing.empty());  // L4: nobody is inside
     for (Slab* slab : size.all) delete slab;
   }
 }
 
 Result<SlabPiece> Slabs::take(uint64_t bytes) {
+  OCM_DASSERT(bytes > 0 && bytes <= kPieceBytesMax);
   const uint32_t index = size_class(bytes);
   SizeClass& size = classes_[index];
   std::unique_lock lock(size.mutex);
@@ -36,6 +41,7 @@ Result<SlabPiece> Slabs::take(uint64_t bytes) {
   Slab* slab = size.with_room.back();
   const uint32_t piece = slab->free.back();
   slab->free.pop_back();
+  OCM_DASSERT(size.free_pieces > 0 && piece < slab->pieces && class_bytes(index) >= bytes);
   --size.free_pieces;
   if (slab->free.empty()) unlist(size, slab);
   return SlabPiece{slab, piece, piece * class_bytes(index)};
@@ -108,6 +114,7 @@ void Slabs::give(Slab* slab, uint32_t index) {
   {
     std::lock_guard lock(size.mutex);
     gone.swap(size.gone);
+    OCM_DASSERT(index < slab->pieces && slab->free.size() < slab->pieces);  // L2
     OCM_DASSERT(std::find(slab->free.begin(), slab->free.end(), index) == slab->free.end());
     slab->free.push_back(static_cast<uint16_t>(index));
     if (slab->listed) {
@@ -130,14 +137,15 @@ void Slabs::give(Slab* slab, uint32_t index) {
 }
 
 void Slabs::unlist(SizeClass& size, Slab* slab) {
+  OCM_DASSERT(slab->listed && size.free_pieces >= slab->free.size());  // L1
   size.free_pieces -= slab->free.size();
   slab->listed = false;
   std::erase(size.with_room, slab);
 }
 
-size_t Slabs::count() {
+size_t Slabs::count() const {
   size_t count = 0;
-  for (SizeClass& size : classes_) {
+  for (const SizeClass& size : classes_) {
     std::lock_guard lock(size.mutex);
     count += size.all.size();
   }
@@ -156,8 +164,8 @@ bool Slabs::is_valid(const SizeClass& size) {
   return free_pieces == size.free_pieces && size.with_room.size() <= size.all.size();
 }
 
-bool Slabs::is_valid() {
-  return std::all_of(classes_.begin(), classes_.end(), [](SizeClass& size) {
+bool Slabs::is_valid() const {
+  return std::all_of(classes_.begin(), classes_.end(), [](const SizeClass& size) {
     const std::lock_guard lock(size.mutex);
     return is_valid(size);
   });

@@ -86,13 +86,13 @@ class Slabs {
   Result<SlabPiece> take(uint64_t bytes);
   void give(Slab* slab, uint32_t index);
   /// Slabs that are held now; for tests.
-  size_t count();
+  size_t count() const;
   /// L1, L2, and no piece is free twice. O(pieces).
-  bool is_valid();
+  bool is_valid() const;
 
  private:
   struct SizeClass {
-    std::mutex mutex;
+    mutable std::mutex mutex;
     std::vector<Slab*> with_room;  // the last one is cut first
     uint64_t free_pieces = 0;      // of those in with_room
     size_t slabs = 0;

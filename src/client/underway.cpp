@@ -9,6 +9,7 @@ namespace ocm::client {
 
 void UnderWay::enter(Operation& operation) {
   std::lock_guard lock(mutex_);
+  OCM_ASSERT(operation.link_under_way == nullptr && operation.movers == 0);  // it enters once
   operation.next_under_way = nullptr;
   operation.link_under_way = last_;
   *last_ = &operation;
@@ -24,6 +25,19 @@ Status UnderWay::signal(Operation& operation, int eventfd) {
   return no_mover();
 }
 
+bool UnderWay::is_valid() const {
+  std::lock_guard lock(mutex_);
+  uint32_t count = 0;
+  uint64_t entered = 0;
+  Operation* const* link = &first_;
+  for (const Operation* one = first_; one != nullptr; one = one->next_under_way, ++count) {
+    if (one->link_under_way != link || one->entered <= entered) return false;
+    entered = one->entered;
+    link = &one->next_under_way;
+  }
+  return link == last_ && count == count_.load(std::memory_order_relaxed) && entered <= entered_;
+}
+
 bool UnderWay::is_idle() {
   std::lock_guard lock(mutex_);
   for (const Operation* one = first_; one != nullptr; one = one->next_under_way) {
@@ -36,6 +50,7 @@ void UnderWay::leave(Operation& operation) {
   std::unique_lock lock(mutex_);
   let_go_.wait(lock, [&] { return operation.movers == 0; });
   if (operation.link_under_way == nullptr) return;
+  OCM_ASSERT(*operation.link_under_way == &operation && count_.load(std::memory_order_relaxed) > 0);
   *operation.link_under_way = operation.next_under_way;
   if (operation.next_under_way != nullptr)
     operation.next_under_way->link_under_way = operation.link_under_way;

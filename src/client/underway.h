@@ -33,6 +33,8 @@ class UnderWay {
   /// What uses this handle is done, or is taken back if that is interrupted, and then nothing refers to it any more: it is
   /// about to end.
   void detach(const Allocation* allocation);
+  /// The list: each stands in it once, in the order in which they entered. Cost: all of them.
+  bool is_valid() const;
 
   /// Those that are waited for.
   WordWaits& words() { return words_; }
@@ -62,10 +64,11 @@ class UnderWay {
     lock.unlock();
     move();
     lock.lock();
+    OCM_ASSERT(operation.movers > 0 && operation.link_under_way != nullptr);  // leave() waited for this
     if (--operation.movers == 0) let_go_.notify_all();
   }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable let_go_;
   std::atomic<uint32_t> count_{0};
   uint64_t entered_ = 0;

@@ -6,6 +6,8 @@
 //   P1 the legs of [tail, head) are under way; an Op and its buffers are not touched until its leg is reaped.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -34,7 +36,8 @@ struct Leg {
 
 class Window {
  public:
-  static constexpr uint32_t kFew = 4, kMany = 128;  // powers of two
+  static constexpr uint32_t kFew = 4, kMany = 128;
+  static_assert(std::has_single_bit(kFew) && std::has_single_bit(kMany));  // numbers wrap
 
   Window() {}  // NOLINT: `few_` is not made here
   ~Window() {
@@ -52,14 +55,27 @@ class Window {
     size_ = kMany;
     return true;
   }
+  /// P1: what is under way has a place. Cost: a few comparisons.
+  bool is_valid() const {
+    const bool many = many_ != nullptr;
+    if (size_ != (many ? kMany : kFew) || legs_ != (many ? many_.get() : few_) || in_flight() > size_)
+      return false;
+    return many ? made_ == 0 : made_ <= kFew && made_ >= std::min(head_, kFew);
+  }
   uint32_t tail() const { return tail_; }
   uint32_t head() const { return head_; }
   uint32_t in_flight() const { return head_ - tail_; }
   uint32_t room() const { return size_ - in_flight(); }
   bool is_empty() const { return head_ == tail_; }
   Leg& operator[](uint32_t number) { return legs_[number & (size_ - 1)]; }
-  Leg& first() { return (*this)[tail_]; }
-  Leg& last() { return (*this)[head_ - 1]; }
+  Leg& first() {
+    OCM_DASSERT(!is_empty());
+    return (*this)[tail_];
+  }
+  Leg& last() {
+    OCM_DASSERT(!is_empty());
+    return (*this)[head_ - 1];
+  }
   /// The next one, not under way yet.
   Leg& fresh(const Cut& cut) {
     OCM_DASSERT(room() > 0);
@@ -75,7 +91,10 @@ class Window {
     return leg;
   }
   /// The fresh one is under way.
-  void add() { ++head_; }
+  void add() {
+    OCM_DASSERT(room() > 0 && is_valid());  // P1
+    ++head_;
+  }
   /// The first one, which is done.
   Leg& reap() {
     OCM_DASSERT(!is_empty() && first().done());

@@ -31,6 +31,8 @@ enum class OpCode : uint8_t {
 };
 constexpr bool is_atomic(OpCode code) { return code >= OpCode::kFetchAdd && code <= OpCode::kXor; }
 constexpr bool writes(OpCode code) { return code != OpCode::kGet && code != OpCode::kFence; }
+static_assert(is_atomic(OpCode::kFetchAdd) && is_atomic(OpCode::kCompareSwap) && is_atomic(OpCode::kXor));
+static_assert(!is_atomic(OpCode::kPut) && !is_atomic(OpCode::kGet) && !is_atomic(OpCode::kNotify));
 
 enum class OpState : uint8_t { kIdle, kPosted, kLocal, kDone };
 
@@ -66,5 +68,14 @@ struct Op {
     state.store(OpState::kDone, std::memory_order_release);
   }
 };
+
+/// What every fabric asks of an op that is posted: it is not under way (O1), and only a put has a notify, of the same extent.
+inline bool may_be_posted(const Op& op) {
+  const OpState state = op.state.load(std::memory_order_relaxed);
+  if (state != OpState::kIdle && state != OpState::kDone) return false;
+  return op.notify == nullptr ||
+         (op.opcode == OpCode::kPut && op.notify != &op && op.notify->opcode == OpCode::kNotify &&
+          op.notify->index == op.index && op.notify->notify == nullptr);
+}
 
 }  // namespace ocm::fabric

@@ -103,6 +103,7 @@ struct ServerStats {
   std::atomic<uint64_t> latency_sum_ns{0};
 
   void failed(Code code) {
+    OCM_DASSERT(code != Code::kOk);
     errors.fetch_add(1, std::memory_order_relaxed);
     const auto index = static_cast<size_t>(-static_cast<int>(code));
     if (index < kCodes) errors_by_code[index].fetch_add(1, std::memory_order_relaxed);

@@ -77,6 +77,8 @@ class Hour {
     while (network_.now_ns() < end_ns && !testing::Test::HasFailure()) {
       weather();
       for (uint64_t i = below(10); i > 0; --i) act();
+      EXPECT_TRUE(session_->is_valid());
+      EXPECT_TRUE(network_.is_valid());
       network_.advance(below(12 * kSecondNs));
     }
     heal();

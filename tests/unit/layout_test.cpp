@@ -75,6 +75,7 @@ TEST(LayoutPieces, LargestLengthsDoNotOverflow) {
 Sequence sequence(const std::vector<std::pair<uint64_t, uint32_t>>& parts) {
   Sequence out;
   for (const auto& [bytes, extents] : parts) out.add(bytes, extents);
+  EXPECT_TRUE(out.is_valid());
   return out;
 }
 

@@ -29,6 +29,8 @@ class Told : public testing::Test {
     end(of, told);
   }
 
+  void TearDown() override { EXPECT_TRUE(nodes.is_valid()); }
+
   uint64_t version = 1000;
   const std::unique_ptr<SessionPage> page = std::make_unique<SessionPage>();
   Nodes nodes;

@@ -48,6 +48,8 @@ class Resumed : public testing::Test {
     ASSERT_TRUE(allocation.create(*session, ScriptedDaemon::kBytes, wanted).is_ok());
   }
   void TearDown() override {
+    EXPECT_TRUE(session->is_valid());
+    EXPECT_TRUE(allocation.is_valid());
     if (allocation.session() != nullptr) {
       EXPECT_TRUE(allocation.free().is_ok());
     }

@@ -37,6 +37,18 @@ class TcpAttachmentsTest : public TcpTest {
   std::shared_ptr<BufferExtent> extent;
 };
 
+TEST(TcpAttachments, AreChargedToTheirUserUntilTheyAreGivenBack) {
+  Attachments attachments(2, 700);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(attachments.take(kBob));
+  EXPECT_FALSE(attachments.take(kBob));
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(attachments.take(700) && attachments.take(0));
+  EXPECT_TRUE(attachments.is_valid());
+  attachments.give(kBob, 2);
+  attachments.give(kAlice, 0);
+  EXPECT_TRUE(attachments.take(kBob));
+  EXPECT_TRUE(attachments.is_valid());
+}
+
 TEST_F(TcpAttachmentsTest, OfAUserAreBoundedOnAllConnectionsTogether) {
   const auto first = connect_as(kBob), second = connect_as(kBob);
   ASSERT_TRUE(attach(*first, kAttachedMost / 2) && attach(*second, kAttachedMost / 2));

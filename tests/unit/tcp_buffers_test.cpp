@@ -31,8 +31,10 @@ TEST_F(TcpBuffers, OneUserHasSoManyAndOthersTheirs) {
   EXPECT_TRUE(take(kAlice, 40, second));
   EXPECT_FALSE(take(kAlice, 1, more));
   EXPECT_TRUE(take(kBob, 100, other));
+  EXPECT_TRUE(buffers.is_valid());
   second = {};
   EXPECT_EQ(buffers.taken(kAlice), 60u);
+  EXPECT_TRUE(buffers.is_valid());
   EXPECT_TRUE(take(kAlice, 40, more));
   first = {};
   more = {};

@@ -31,6 +31,7 @@ class TcpChannelTest : public TcpTest {
     ASSERT_TRUE(std::equal(source.begin(), source.end(), extent->data + 3)) << bytes;
     ASSERT_EQ(get(*channel, index, 3, target.data(), bytes, checksum), Code::kOk) << bytes;
     ASSERT_EQ(source, target) << bytes;
+    EXPECT_TRUE(static_cast<const TcpChannel&>(*channel).is_valid());
   }
   static constexpr uint64_t kSizes[] = {
       0,     1,     63,      64,      4095,    4096,           4097,           16384,

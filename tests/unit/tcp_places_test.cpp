@@ -32,8 +32,10 @@ TEST(TcpPlaces, OneUserHasHalfAndThePrivilegedAll) {
   const Place alices = places.take(kAlice);
   EXPECT_TRUE(alices);
   EXPECT_FALSE(places.has_its_share(kAlice));
+  EXPECT_TRUE(places.is_valid());
   bobs.pop_back();
   EXPECT_TRUE(places.take(kBob));
+  EXPECT_TRUE(places.is_valid());
 }
 
 TEST(TcpPlaces, AllUsersTogetherLeaveASixteenth) {
@@ -49,6 +51,7 @@ TEST(TcpPlaces, AllUsersTogetherLeaveASixteenth) {
     EXPECT_TRUE(taken.back()) << "root gets in";
   }
   EXPECT_FALSE(places.take(0));
+  EXPECT_TRUE(places.is_valid());
   taken.erase(taken.begin());
   EXPECT_TRUE(places.take(kAlice)) << "what was given back is theirs again";
 }

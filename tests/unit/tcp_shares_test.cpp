@@ -40,6 +40,7 @@ TEST(TcpShares, WhoSpentItsPassIsLeftOutUntilTheNext) {
   EXPECT_TRUE(shares.may_run(kAlice));
   shares.spent(kAlice, 1);
   EXPECT_TRUE(shares.may_run(kAlice));
+  EXPECT_TRUE(shares.is_valid());
 }
 
 std::vector<size_t> order_of(Round round) {

@@ -63,11 +63,13 @@ TEST_P(Places, AreReapedInTheOrderInWhichTheyWereTaken) {
       EXPECT_EQ(leg.op.code, Code::kOk);
       window.add();
       EXPECT_EQ(&window.last(), &leg);
+      EXPECT_TRUE(window.is_valid());
     }
     EXPECT_EQ(window.in_flight(), room);
     for (uint32_t left = turn; window.in_flight() > left;) {
       window.first().op.finish(Code::kPeerLost);
       EXPECT_EQ(window.reap().cut.bytes, ++reaped);
+      EXPECT_TRUE(window.is_valid());
     }
   }
   EXPECT_EQ(window.in_flight(), 2u);

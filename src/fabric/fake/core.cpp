@@ -29,7 +29,30 @@ void NetworkCore::add_node(const std::string& name, ExtentDirectory* directory,
   nodes_[name] = Node{directory, std::move(clock), true, false};
 }
 
+bool NetworkCore::is_valid() const {
+  const auto knows = [this](const std::string& name) { return nodes_.contains(name); };
+  for (const auto& [id, link] : links_) {
+    if (link->id != id || !knows(link->home) || (link->closed && link->health.is_ok())) return false;
+    if (!link->health.is_ok() && !link->pending.empty()) return false;  // N2
+    for (const auto& [number, pending] : link->pending) {
+      if (number >= link->next_op || pending.op->done()) return false;
+      if (pending.op->opcode != OpCode::kFence && !link->streams.contains(pending.index)) return false;
+    }
+    for (const auto& [index, stream] : link->streams) {
+      if (index >= link->next_index || !stream.replies.is_valid() || !stream.requests.is_valid())
+        return false;
+      for (const uint64_t number : stream.unsent) {
+        if (!link->pending.contains(number)) return false;
+      }
+    }
+  }
+  return std::all_of(parked_.begin(), parked_.end(),
+                     [this](const auto& message) { return links_.contains(message->link); }) &&
+         (events_.empty() || events_.begin()->first.first >= now_ns);
+}
+
 void NetworkCore::kill(const std::string& name) {
+  OCM_ASSERT(nodes_.contains(name));
   nodes_[name].alive = false;
   for (auto& [id, link] : links_) {
     if (link->home != name) continue;
@@ -47,6 +70,7 @@ void NetworkCore::break_from_home(const std::shared_ptr<Link>& link) {
 }
 
 void NetworkCore::set_stopped(const std::string& name, bool stopped) {
+  OCM_ASSERT(nodes_.contains(name));
   nodes_[name].stopped = stopped;
   if (!stopped) unpark();
 }
@@ -146,6 +170,7 @@ Result<uint32_t> NetworkCore::attach(Link& link, const ExtentDescriptor& extent,
   if (!opens(*served, extent.capability, access)) {
     return Status(Code::kPermission, "wrong capability for extent " + extent.id.address.to_string());
   }
+  OCM_DASSERT(served->id == extent.id);
   const uint32_t index = link.next_index++;
   Stream& stream = link.streams[index];
   stream.bytes = extent.bytes;
@@ -174,6 +199,7 @@ void NetworkCore::fail(Link& link, const Status& why) {
   for (auto& [number, pending] : link.pending) pending.op->finish(why.code());
   link.pending.clear();
   for (auto& [index, stream] : link.streams) stream.unsent.clear();
+  OCM_DASSERT(is_valid());  // N2
 }
 
 void NetworkCore::forget_if_idle(uint64_t id) {
@@ -185,6 +211,7 @@ void NetworkCore::forget_if_idle(uint64_t id) {
 
 void NetworkCore::post(Link& link, Op& op) {
   Op* const notify = op.notify;
+  OCM_DASSERT(may_be_posted(op));
   take(link, op);
   if (notify != nullptr) {
     if (op.done() && op.code != Code::kOk) {
@@ -250,6 +277,7 @@ void NetworkCore::launch(Link& link, uint64_t number) {
   Pending& pending = link.pending.at(number);
   Op& op = *pending.op;
   Stream& stream = link.streams.at(pending.index);
+  OCM_ASSERT(pending.pieces_left == 0 && !stream.detach_sent);
   const bool is_copy = op.opcode == OpCode::kPut || op.opcode == OpCode::kGet;
   const uint64_t total = is_copy ? op.bytes : 0;
   uint64_t at = 0;
@@ -281,7 +309,9 @@ void NetworkCore::complete(Link& link, Message& reply) {
   OCM_ASSERT(found != link.pending.end());
   Pending& pending = found->second;
   Op& op = *pending.op;
+  OCM_ASSERT(pending.pieces_left > 0);  // N1: each piece is answered once
   if (!reply.payload.empty()) {
+    OCM_ASSERT(op.opcode == OpCode::kGet && reply.local_offset + reply.payload.size() <= op.bytes);
     std::memcpy(op.local + reply.local_offset, reply.payload.data(), reply.payload.size());
   }
   if (is_atomic(op.opcode)) op.old_value = reply.old_value;
@@ -289,6 +319,7 @@ void NetworkCore::complete(Link& link, Message& reply) {
   if (--pending.pieces_left != 0) return;
   const Code code = pending.code;
   const auto next = link.pending.erase(found);
+  OCM_ASSERT(op.notify == nullptr || (next != link.pending.end() && next->second.op == op.notify));
   if (op.notify != nullptr) next->second.code = code;  // it waits for this put, and stands behind it
   op.finish(code);
 }
@@ -340,6 +371,7 @@ void NetworkCore::deliver(const std::shared_ptr<const Message>& message) {
     parked_.push_back(message);
     return;
   }
+  OCM_ASSERT(link->under_way > 0);
   --link->under_way;
   if (!alive || link->fenced) {
     if (alive && !message->reply) break_from_home(link);

@@ -41,6 +41,7 @@ class InOrder {
   /// Calls `apply` for `message` and what it lets go on. False if it was a duplicate.
   template <class Apply>
   bool arrive(const Message& message, Apply apply) {
+    OCM_DASSERT(is_valid());
     if (message.sequence < next_ || !held_.try_emplace(message.sequence, message).second) return false;
     for (auto it = held_.find(next_); it != held_.end(); it = held_.find(next_)) {
       Message now = std::move(it->second);
@@ -50,6 +51,9 @@ class InOrder {
     }
     return true;
   }
+
+  /// N1: what is held waits for one that precedes it. Cost: one look.
+  bool is_valid() const { return held_.empty() || held_.begin()->first > next_; }
 
  private:
   uint64_t next_ = 0;
@@ -127,6 +131,8 @@ class NetworkCore : public std::enable_shared_from_this<NetworkCore> {
   void progress(Link& link, uint64_t stall_ns);
   void close(Link& link);
   void fail(Link& link, const Status& why);
+  /// N2, and that ops, streams and messages under way are where they are counted. Cost: all of them.
+  bool is_valid() const;
 
   mutable std::recursive_mutex mutex;  // guards everything here; scheduled functions call back in
   NetworkOptions options;

@@ -46,6 +46,10 @@ void FakeNetwork::advance(uint64_t ns) {
   const std::lock_guard lock(core_->mutex);
   core_->run_until(core_->now_ns + ns);
 }
+bool FakeNetwork::is_valid() const {
+  const std::lock_guard lock(core_->mutex);
+  return core_->is_valid();
+}
 void FakeNetwork::schedule(uint64_t delay_ns, std::function<void()> what) {
   const std::lock_guard lock(core_->mutex);
   core_->at(delay_ns, std::move(what));

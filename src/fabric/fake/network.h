@@ -54,6 +54,8 @@ class FakeNetwork {
   /// Runs `what` in `delay_ns` of virtual time; it may call everything here that does not move time.
   void schedule(uint64_t delay_ns, std::function<void()> what);
   NetworkCounts counts() const;
+  /// N2, and that everything under way is counted once. Cost: all of it.
+  bool is_valid() const;
 
   /// Connects from node `from`; FabricAddress.address is the name of the node to reach.
   std::unique_ptr<Connector> connector(const std::string& from);

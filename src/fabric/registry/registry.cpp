@@ -31,7 +31,9 @@ const Entries& entries_by_rank() {
 
 const Entry* find_entry(Fabric fabric) {
   for (const Entry* entry : entries()) {
-    if (entry->fabric == fabric) return entry;
+    if (entry->fabric != fabric) continue;
+    OCM_DASSERT((entry->connector == nullptr) == entry->traits.own_node);
+    return entry;
   }
   return nullptr;
 }

@@ -14,6 +14,7 @@ Servers::~Servers() { stop(); }
 
 Status Servers::start(const ServeOptions& options, ExtentDirectory& directory) {
   for (One& one : all_) {
+    OCM_ASSERT(one.server == nullptr);  // it is started once
     const Setting* enabled = one.entry.setting(kEnabled);
     if (enabled != nullptr && options.settings.get(one.entry.fabric, *enabled) == 0) continue;
     auto started = one.entry.serve(options, directory, one.stats);

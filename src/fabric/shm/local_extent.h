@@ -44,7 +44,9 @@ class LocalExtent {
   LocalExtent() = default;
   /// `lease_until_ns`: replicas, as fabric::check_access does at a home; else null.
   LocalExtent(Life life, const std::atomic<uint64_t>* lease_until_ns)
-      : life_(life), lease_until_ns_(lease_until_ns) {}
+      : life_(life), lease_until_ns_(lease_until_ns) {
+    OCM_ASSERT(life.slot != nullptr && life.generation != 0);  // 0 is what a freed slot holds
+  }
 
   const Life& life() const { return life_; }
   /// Errors: kPeerLost (the daemon went, or the lease of a replica ended), kRevoked (also: the daemon went, and came

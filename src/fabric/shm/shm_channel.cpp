@@ -27,7 +27,8 @@ Result<uint32_t> ShmChannel::attach(const ExtentDescriptor& extent, Access acces
       LocalExtent({&home_.generations->generation[extent.slot], home_.lost, extent.id.generation}, nullptr);
   const std::unique_lock lock(mutex_);
   const uint32_t index = next_index_++;
-  attached_.emplace(index, std::move(attached));
+  [[maybe_unused]] const bool is_new = attached_.emplace(index, std::move(attached)).second;
+  OCM_DASSERT(is_new);  // after 2^32 attachments an index would name two extents
   return index;
 }
 
@@ -38,6 +39,7 @@ void ShmChannel::detach(uint32_t index) {
 
 void ShmChannel::post(Op& op) {
   Op* const notify = op.notify;
+  OCM_DASSERT(may_be_posted(op));
   const std::shared_lock lock(mutex_);
   const Code code = run(op);
   op.finish(code);
@@ -54,6 +56,7 @@ Code ShmChannel::run(const Attached& extent, Op& op) const {
   if (const Code code = extent.local.check(); code != Code::kOk) return code;
   const Code allowed = check_bounds(extent.bytes, extent.access, op.opcode, op.offset, op.bytes);
   if (allowed != Code::kOk) return allowed;
+  OCM_DASSERT(extent.mapping.bytes() >= extent.bytes);  // S1: what was checked is mapped
   std::byte* at = extent.mapping.data() + op.offset;
   Code code = Code::kOk;
   switch (op.opcode) {

@@ -34,7 +34,9 @@ struct ShmHome {
 
 class ShmChannel final : public Channel {
  public:
-  explicit ShmChannel(ShmHome home) : home_(std::move(home)) {}
+  explicit ShmChannel(ShmHome home) : home_(std::move(home)) {
+    OCM_ASSERT(home_.generations != nullptr && home_.open != nullptr);
+  }
 
   Result<uint32_t> attach(const ExtentDescriptor& extent, Access access, os::Deadline deadline) override;
   void detach(uint32_t index) override;

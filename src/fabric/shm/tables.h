@@ -34,6 +34,8 @@ struct GenerationTable {
   }
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
+// Programs of an earlier build map it: the lease first, then the entries.
+static_assert(offsetof(GenerationTable, lease_until_ns) == 0 && offsetof(GenerationTable, generation) == 8);
 
 /// What is so of one run of a node's daemon, in one word.
 struct NodeWord {
@@ -71,5 +73,7 @@ static_assert(offsetof(SessionPage, put_bytes) == 0 && offsetof(SessionPage, ato
               offsetof(SessionPage, nodes_version) == 64 && offsetof(SessionPage, nodes_count) == 72 &&
               offsetof(SessionPage, nodes) == 80);
 static_assert(sizeof(SessionPage) <= kSessionPageBytes);
+static_assert(offsetof(SessionPage, put_bytes) == 0 && offsetof(SessionPage, nodes_version) == 64 &&
+              offsetof(SessionPage, nodes) == 80);
 
 }  // namespace ocm::fabric::shm

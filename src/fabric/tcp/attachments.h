@@ -6,9 +6,12 @@
 // Threads: any.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <unordered_map>
+
+#include "base/assert.h"
 
 namespace ocm::fabric::tcp {
 
@@ -35,15 +38,23 @@ class Attachments {
     if (count == 0) return;
     const std::lock_guard lock(mutex_);
     const auto mine = by_uid_.find(uid);
+    OCM_ASSERT(mine != by_uid_.end() && mine->second >= count);  // A1: given back once
     mine->second -= count;
     if (mine->second == 0) by_uid_.erase(mine);
   }
   uint32_t most() const { return most_; }
+  /// A1. Cost: the users.
+  bool is_valid() const {
+    const std::lock_guard lock(mutex_);
+    return std::all_of(by_uid_.begin(), by_uid_.end(), [this](const auto& one) {
+      return one.second > 0 && (one.second <= most_ || one.first == 0 || one.first == own_uid_);
+    });
+  }
 
  private:
   const uint32_t most_;
   const uint32_t own_uid_;
-  std::mutex mutex_;  // guards the rest
+  mutable std::mutex mutex_;  // guards the rest
   std::unordered_map<uint32_t, uint32_t> by_uid_;
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "os/fd.h"
 
 namespace ocm::fabric::tcp {
@@ -34,6 +35,7 @@ class Bell {
   void end(const void* who) {
     ring(who);
     const std::lock_guard lock(mutex_);
+    OCM_ASSERT(under_way_ > 0);
     if (--under_way_ == 0) none_.notify_all();
   }
   /// There may be something to do for `who`. Any thread.

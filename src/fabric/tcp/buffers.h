@@ -7,12 +7,14 @@
 // Threads: any.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 
+#include "base/assert.h"
 #include "fabric/tcp/bell.h"
 
 namespace ocm::fabric::tcp {
@@ -50,6 +52,7 @@ class Buffers {
   /// False: not now; `bell` will ring for `who`. `bytes` is at most `user_max`.
   bool take(uint32_t uid, uint64_t bytes, const std::shared_ptr<Bell>& bell, const void* who, Taken& out) {
     if (uid == 0 || uid == privileged_ || bytes == 0) return true;
+    OCM_ASSERT(bytes <= user_max_);  // else it would wait for ever
     {
       const std::lock_guard lock(mutex_);
       User& user = users_[uid];
@@ -67,6 +70,14 @@ class Buffers {
     const auto user = users_.find(uid);
     return user == users_.end() ? 0 : user->second.bytes;
   }
+  /// M1; and who waits waits for bytes of its own user. Cost: the users.
+  bool is_valid() const {
+    const std::lock_guard lock(mutex_);
+    return std::all_of(users_.begin(), users_.end(), [this](const auto& one) {
+      return one.first != 0 && one.first != privileged_ && one.second.bytes > 0 &&
+             one.second.bytes <= user_max_;
+    });
+  }
 
  private:
   using Waiting = std::unordered_map<const void*, std::weak_ptr<Bell>>;
@@ -80,6 +91,7 @@ class Buffers {
     {
       const std::lock_guard lock(mutex_);
       const auto user = users_.find(uid);
+      OCM_ASSERT(user != users_.end() && user->second.bytes >= bytes);  // M1
       user->second.bytes -= bytes;
       waiting.swap(user->second.waiting);
       if (user->second.bytes == 0) users_.erase(user);
@@ -91,7 +103,7 @@ class Buffers {
 
   const uint64_t user_max_;
   const uint32_t privileged_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::unordered_map<uint32_t, User> users_;
 };
 

@@ -106,16 +106,55 @@ TcpChannel::TcpChannel(Stream stream, const Nonce& server_nonce, const ChannelOp
       window_bytes_(chosen_window(options, stream_.fd())),
       frame_bytes_(std::min(chosen_frame(options, stream_.fd()), wire::kFrameBytesMax)),
       rx_(new std::byte[kRxBytes]),
-      ahead_bytes_(kRxBytes) {}
+      ahead_bytes_(kRxBytes) {
+  OCM_ASSERT(stream_.is_open() && window_bytes_ > 0 && frame_bytes_ > 0);
+}
 
 TcpChannel::~TcpChannel() {
   const std::lock_guard lock(mutex_);
   fail(Code::kCancelled);  // a code alone: a sentence takes memory, and a destructor must not throw
+  OCM_DASSERT(holds());
+}
+
+bool TcpChannel::is_valid() const {
+  const std::lock_guard lock(mutex_);
+  return holds();
+}
+
+bool TcpChannel::holds() const {
+  uint64_t cost = 0;
+  size_t last = 0, sent = 0;
+  for (size_t i = 0; i < flights_.size(); ++i) {
+    const Flight& flight = flights_[i];
+    cost += flight.cost_bytes;
+    last += flight.last ? 1 : 0;
+    if (flight.sent_mark <= tx_.sent_total()) ++sent;
+    if (i + 1 == flights_.size()) {  // H4
+      if (!flight.last && waiting_head_ != flight.op) return false;
+    } else if (flight.last != (flight.op != flights_[i + 1].op) ||
+               flights_[i + 1].sent_mark < flight.sent_mark) {
+      return false;
+    }
+  }
+  size_t waiting = 0;
+  const Op* tail = nullptr;
+  for (const Op* op = waiting_head_; op != nullptr; op = op->next, ++waiting) {
+    if (is_withdrawn(*op)) return false;  // H8
+    tail = op;
+  }
+  if (tail != waiting_tail_ || cost != window_used_bytes_) return false;                          // H2
+  if (sent_flights_ > sent || (incoming_.target != nullptr && sent_flights_ == 0)) return false;  // H1
+  if (in_flight_.load(std::memory_order_relaxed) != last + waiting) return false;                 // H3
+  if (withdrawn_.load(std::memory_order_relaxed) > last) return false;                            // H8
+  if (failed_.load(std::memory_order_relaxed) && last + waiting + flights_.size() + tx_.bytes() != 0)
+    return false;  // H5
+  return begin_ <= end_ && end_ <= kRxBytes && tx_.is_valid();
 }
 
 // ---------------------------------------------------------------- from ops to frames
 
 void TcpChannel::enqueue(Op& op) {
+  OCM_DASSERT((waiting_head_ == nullptr) == (waiting_tail_ == nullptr) && !is_withdrawn(op));  // H8
   op.next = nullptr;
   (waiting_tail_ != nullptr ? waiting_tail_->next : waiting_head_) = &op;
   waiting_tail_ = &op;
@@ -123,6 +162,7 @@ void TcpChannel::enqueue(Op& op) {
 
 void TcpChannel::post(Op& op) {
   Op* const notify = op.notify;
+  OCM_DASSERT(may_be_posted(op));
   prepare(op, false);
   if (notify != nullptr) prepare(*notify, true);
   const std::lock_guard lock(mutex_);
@@ -219,11 +259,13 @@ void TcpChannel::pump() {
 }
 
 void TcpChannel::push_flight(const Flight& flight) {
+  OCM_DASSERT(window_used_bytes_ < window_bytes_ || flights_.empty());  // H2
   flights_.push_back(flight);
   window_used_bytes_ += flight.cost_bytes;
 }
 
 void TcpChannel::frame_control(ControlOp& op) {
+  OCM_DASSERT(op.body_bytes <= op.body.size());
   FrameHeader header;
   header.type = op.type;
   header.tag = next_tag_++;
@@ -237,6 +279,7 @@ void TcpChannel::frame_control(ControlOp& op) {
 }
 
 void TcpChannel::frame_op(Op& op) {
+  OCM_DASSERT(op.bytes_sent <= op.bytes && !op.done());
   FrameHeader header;
   header.type = op.code == Code::kOk ? frame_type(op.opcode) : FrameType::kFence;
   header.tag = next_tag_++;
@@ -302,6 +345,7 @@ ssize_t TcpChannel::send_past_fault() {
     const ssize_t n = tx_.send_first(stream_);
     if (n != -EFAULT) return n;
     if (!tx_.blank_first()) return n;
+    OCM_ASSERT(sent_flights_ < flights_.size());  // H1: what is not sent is some frame's
     fail_op_in_frame(flights_[sent_flights_].op, Code::kInvalidArgument);  // whose payload stands first
   }
 }
@@ -386,6 +430,7 @@ ssize_t TcpChannel::fill() {
     short_ = false;
     return n;
   }
+  OCM_DASSERT(end_ == 0 && !flights_.empty());  // all that was read ahead is parsed
   const uint64_t want = incoming_.left;
   const ssize_t n = stream_.receive(incoming_.target, want);
   if (n == -EFAULT) [[unlikely]] {
@@ -450,7 +495,9 @@ bool TcpChannel::on_reply(const FrameHeader& header) {
 }
 
 void TcpChannel::complete_front(Code code, uint64_t old_value) {
+  OCM_ASSERT(sent_flights_ > 0 && !flights_.empty());  // H1
   const Flight flight = flights_.front();
+  OCM_DASSERT(window_used_bytes_ >= flight.cost_bytes);  // H2
   flights_.pop_front();
   --sent_flights_;
   window_used_bytes_ -= flight.cost_bytes;
@@ -478,6 +525,7 @@ void TcpChannel::abandon_rest(Op* op) {
 }
 
 void TcpChannel::finish(Op* op) {
+  OCM_DASSERT(in_flight_.load(std::memory_order_relaxed) > 0 && !op->done());
   in_flight_.fetch_sub(1, std::memory_order_relaxed);
   if (is_control(*op)) {
     auto* control = static_cast<ControlOp*>(op);
@@ -522,6 +570,8 @@ void TcpChannel::fail(Status status) {
     finish(waiting);
     waiting = next;
   }
+  OCM_DASSERT(in_flight_.load(std::memory_order_relaxed) == 0 &&
+              withdrawn_.load(std::memory_order_relaxed) == 0);  // H5
 }
 
 // ---------------------------------------------------------------- progress

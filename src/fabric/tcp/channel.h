@@ -61,6 +61,8 @@ class TcpChannel final : public Channel {
   Status health() const override;
   bool is_usable() override;
   uint32_t in_flight() const override { return in_flight_.load(std::memory_order_relaxed); }
+  /// H1 to H5 and H8, between calls. Cost: what waits and what is in flight.
+  bool is_valid() const;
 
  private:
   struct Flight {
@@ -106,6 +108,7 @@ class TcpChannel final : public Channel {
   bool take_waiting(Op& op);
   void replace(Op& op, Withdrawn& by);
   void fail(Status status);
+  bool holds() const;  // is_valid(), with mutex_ held
 
   mutable std::mutex mutex_;
   Stream stream_;

@@ -57,6 +57,25 @@ void count(std::atomic<uint64_t>& counter, uint64_t value = 1) {
 
 }  // namespace
 
+bool Connection::is_valid() const {
+  if (state_ == State::kClosed) {
+    return tx_.empty() && staged_.empty() && extents_.empty() && free_indexes_.empty() && charged_ == 0 &&
+           !stream_.is_open() && seat_->fd < 0;
+  }
+  if (state_ == State::kOpen && !seat_->place && !seat_->fenced.load(std::memory_order_relaxed))
+    return false;                                                                           // C1
+  if (saved_.size() > Scratch::kBytes) return false;                                        // C4
+  if (charged_ != extents_.size() || free_indexes_.size() > extents_.size()) return false;  // C9
+  if (state_ != State::kOpen && (charged_ != 0 || !staged_.empty() || incoming_.left != 0))
+    return false;  // C1
+  uint64_t staged = 0;
+  for (const auto& op : staged_) staged += op->bytes();
+  if (staged != staged_bytes_ || staged_.size() > kStagedMax) return false;  // C10
+  if ((incoming_.left == 0 || incoming_.code != Code::kOk) && incoming_.extent != nullptr)
+    return false;  // C6
+  return tx_.is_valid();
+}
+
 bool Connection::flush() {
   const ssize_t n = tx_.send(stream_);
   if (n < 0) lost(n);
@@ -71,10 +90,14 @@ void Connection::lost(ssize_t error) {
 
 bool Connection::run(Scratch& scratch, uint64_t bytes_max) {
   const std::lock_guard lock(seat_->in_use);
-  if (!seat_->fenced.load(std::memory_order_acquire)) [[likely]]
-    return move(scratch, bytes_max);
-  close();
-  return true;
+  bool moved = true;
+  if (!seat_->fenced.load(std::memory_order_acquire)) [[likely]] {
+    moved = move(scratch, bytes_max);
+  } else {
+    close();
+  }
+  OCM_DASSERT(is_valid());
+  return moved;
 }
 
 uint64_t Connection::look(uint64_t now_ns, uint64_t release_ns, uint64_t vanished_ns) {
@@ -189,6 +212,7 @@ ssize_t Connection::fill(Scratch& scratch) {
     short_ = n < static_cast<ssize_t>(want);
     return n;
   }
+  OCM_DASSERT(end_ == 0);  // what was read ahead went into the payload
   if (incoming_.extent == nullptr) {
     const size_t want = std::min<uint64_t>(incoming_.left, Scratch::kBytes);
     const ssize_t n = stream_.receive(scratch.bytes.data(), want);
@@ -295,6 +319,7 @@ bool Connection::is_too_large(const FrameHeader& header, const ServedExtent& ext
 std::shared_ptr<StagedOp> Connection::begin_staged(const FrameHeader& header,
                                                    const std::shared_ptr<ServedExtent>& extent,
                                                    uint64_t bytes) {
+  OCM_DASSERT(extent->staged != nullptr && bytes <= kStagedFrameBytesMax);  // C10
   Buffers::Taken taken;
   if (!buffers_.take(uid(), bytes, bell_, this, taken)) {
     put_back_ = true;
@@ -325,6 +350,7 @@ bool Connection::answer_staged() {
 }
 
 void Connection::answer(std::shared_ptr<StagedOp> op) {
+  OCM_DASSERT(op->is_done());
   const FrameHeader& header = op->header();
   if (op->timed_since_ns != 0) stats_.answered(os::now_ns() - op->timed_since_ns);
   if (op->code() != Code::kOk) return refuse(header, op->code());
@@ -343,11 +369,13 @@ void Connection::answer(std::shared_ptr<StagedOp> op) {
 }
 
 void Connection::take_payload(const std::byte* data, size_t bytes) {
+  OCM_ASSERT(bytes <= incoming_.left);  // S1: nothing beyond what check_access() saw
   if (incoming_.extent != nullptr) std::memcpy(incoming_.target, data, bytes);
   payload_landed(bytes);
 }
 
 void Connection::payload_landed(size_t bytes) {
+  OCM_ASSERT(bytes <= incoming_.left);
   if (incoming_.extent != nullptr) {
     if (incoming_.header.flags & wire::kFlagPayloadCrc) [[unlikely]] {
       incoming_.crc = crc32c(incoming_.crc, incoming_.target, bytes);
@@ -359,6 +387,7 @@ void Connection::payload_landed(size_t bytes) {
 }
 
 void Connection::put_complete() {
+  OCM_DASSERT(incoming_.left == 0);
   const FrameHeader& header = incoming_.header;
   if (incoming_.code == Code::kOk && (header.flags & wire::kFlagPayloadCrc) &&
       incoming_.crc != header.payload_crc) {
@@ -384,6 +413,7 @@ void Connection::put_complete() {
 }
 
 void Connection::answered() {
+  OCM_DASSERT(timed_since_ns_ != 0);
   stats_.answered(os::now_ns() - timed_since_ns_);
   timed_since_ns_ = 0;
 }
@@ -398,6 +428,7 @@ void Connection::reply(const FrameHeader& to, uint64_t operand) {
 }
 
 void Connection::refuse(const FrameHeader& to, Code code, uint64_t share) {
+  OCM_DASSERT(code != Code::kOk);
   last_code_ = code;
   stats_.failed(code);
   FrameHeader header;
@@ -423,6 +454,7 @@ void Connection::on_frame(const FrameHeader& header, const std::byte* body) {
 }
 
 void Connection::on_hello(const FrameHeader& header, const std::byte* body) {
+  OCM_DASSERT(state_ == State::kHello);  // C1
   if (fault::at(fault::Point::kHelloNoMemory)) throw std::bad_alloc();
   const std::span<const std::byte> versions(body + kHelloBytes, header.length - kHelloBytes);
   if (!wire::agree("data", wire::kDataVersions, decode_versions(versions)).is_ok()) {
@@ -451,6 +483,7 @@ void Connection::on_hello(const FrameHeader& header, const std::byte* body) {
 }
 
 void Connection::on_proof(const FrameHeader& header, const std::byte* body) {
+  OCM_DASSERT(state_ == State::kProof && !seat_->place);  // C1
   const os::Digest expected = client_proof(session_key_, client_nonce_, server_nonce_, stream_.binding());
   if (!os::equal_secrets(expected, {body, kProofBytes})) {
     refuse(header, Code::kAuth);
@@ -503,6 +536,7 @@ void Connection::on_attach(const FrameHeader& header, const std::byte* body) {
     ++charged_;
     extents_.emplace_back();
   }
+  OCM_ASSERT(index < extents_.size() && !extents_[index].taken);  // C9: an index names one extent
   extents_[index] = {extent, static_cast<Access>(wanted.access), true};
   reply(header, index);
 }

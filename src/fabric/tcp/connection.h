@@ -173,6 +173,8 @@ class Connection {
     extents_ = {};
     free_indexes_ = {};
   }
+  /// C1, C4, C9 and C10, between frames; seat_->in_use is held. Cost: what waits to be sent, and for devices.
+  bool is_valid() const;
   /// Ends it after a failed receive or send.
   void lost(ssize_t error);
   bool move(Scratch& scratch, uint64_t bytes_max);

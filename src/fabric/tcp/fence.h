@@ -16,12 +16,14 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 
+#include "base/assert.h"
 #include "base/fault.h"
 #include "base/ids.h"
 #include "fabric/tcp/places.h"
@@ -50,6 +52,7 @@ class Fences {
   /// attempt or a newer one. Waits until the older connection's thread has let go of it.
   bool enter(const RouteKey& key, uint64_t attempt, const std::shared_ptr<Seat>& seat) {
     if (key.route == 0) return true;
+    OCM_ASSERT(seat != nullptr);
     std::shared_ptr<Seat> older;
     {
       const std::lock_guard lock(mutex_);
@@ -59,6 +62,7 @@ class Fences {
       newest = {attempt, seat};
     }
     if (older == nullptr) return true;
+    OCM_ASSERT(older != seat);  // G3: a thread that waits for itself waits for ever
     if (!fault::at(fault::Point::kFenceOpen)) older->fenced.store(true, std::memory_order_release);
     const std::lock_guard lock(older->in_use);
     if (older->fd >= 0) ::shutdown(older->fd, SHUT_RDWR);  // its thread wakes up and closes it
@@ -74,12 +78,19 @@ class Fences {
     if (found != newest_.end() && found->second.seat == seat) newest_.erase(found);
   }
 
+  /// G4: what is known is the newest attempt of a route, with its seat. Cost: the routes.
+  bool is_valid() const {
+    const std::lock_guard lock(mutex_);
+    return std::all_of(newest_.begin(), newest_.end(),
+                       [](const auto& one) { return one.first.route != 0 && one.second.seat != nullptr; });
+  }
+
  private:
   struct Newest {
     uint64_t attempt = 0;
     std::shared_ptr<Seat> seat;
   };
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<RouteKey, Newest> newest_;
 };
 

@@ -30,6 +30,7 @@ os::Digest client_proof(std::span<const std::byte> key, const Nonce& client, con
 }
 
 os::Digest attach_proof(const Capability& held, const Nonce& server, const wire::AttachBody& body) {
+  static_assert(sizeof(body.address) == 8 && sizeof(body.generation) == 4 && sizeof(body.access) == 1);
   std::array<std::byte, 13> what{};
   std::memcpy(what.data(), &body.address, 8);
   std::memcpy(what.data() + 8, &body.generation, 4);

@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/ids.h"
 #include "os/crypto.h"
 #include "wire/frame.h"
 #include "wire/version.h"
@@ -24,6 +25,8 @@ void encode_versions(const wire::Versions& versions, std::byte* out);
 /// Of a hello's or a challenge's payload without its fixed part: kVersionsBytes, or nothing.
 wire::Versions decode_versions(std::span<const std::byte> in);
 inline constexpr size_t kProofBytes = 32;
+static_assert(kHelloBytes == sizeof(SessionId) + sizeof(Nonce));
+static_assert(kProofBytes == sizeof(os::Digest) && kChallengeBytes == sizeof(Nonce) + sizeof(os::Digest));
 
 /// HMAC(session key, "server" + client nonce + server nonce + binding). `binding` is the TLS channel's
 /// (Stream::binding()), so that who stands between two channels proves nothing with the proofs that it passes

@@ -63,6 +63,18 @@ class Places {
     const auto mine = by_uid_.find(uid);
     return !is_privileged(uid) && mine != by_uid_.end() && mine->second >= share();
   }
+  /// P1. Cost: the users.
+  bool is_valid() const {
+    const std::lock_guard lock(mutex_);
+    uint64_t taken = 0, of_users = 0;
+    for (const auto& [uid, mine] : by_uid_) {
+      taken += mine;
+      if (!is_privileged(uid)) of_users += mine;
+      if (mine == 0 || (!is_privileged(uid) && mine > share())) return false;
+    }
+    return taken == taken_ && taken <= most_ && of_users == of_users_ &&
+           of_users <= share_of_all_users(most_);
+  }
   uint32_t share() const { return static_cast<uint32_t>(share_of_one_user(most_)); }
 
  private:
@@ -70,15 +82,16 @@ class Places {
   bool is_privileged(uint32_t uid) const { return uid == 0 || uid == own_uid_; }
   void give(uint32_t uid) {
     const std::lock_guard lock(mutex_);
+    const auto mine = by_uid_.find(uid);
+    OCM_ASSERT(mine != by_uid_.end() && mine->second > 0 && taken_ > 0);  // P1: given back once
     --taken_;
     if (!is_privileged(uid)) --of_users_;
-    const auto mine = by_uid_.find(uid);
     if (--mine->second == 0) by_uid_.erase(mine);
   }
 
   const uint32_t most_;
   const uint32_t own_uid_;
-  std::mutex mutex_;  // guards the rest
+  mutable std::mutex mutex_;  // guards the rest
   uint32_t taken_ = 0, of_users_ = 0;
   std::unordered_map<uint32_t, uint32_t> by_uid_;
 };

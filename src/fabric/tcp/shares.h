@@ -8,6 +8,7 @@
 // Threads: its worker only.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
@@ -26,6 +27,12 @@ class Shares {
     const auto user = users_.find(uid);
     OCM_DASSERT(user != users_.end() && user->second.connections > 0);
     if (--user->second.connections == 0) users_.erase(user);
+  }
+  /// Who is known has connections, and no time is spent in a pass that has not begun. Cost: the users.
+  bool is_valid() const {
+    return std::all_of(users_.begin(), users_.end(), [this](const auto& one) {
+      return one.second.connections > 0 && one.second.pass <= pass_;
+    });
   }
   bool is_crowded() const { return users_.size() > 1; }
 
@@ -68,6 +75,7 @@ class Round {
     return out;
   }
   void left_out(size_t which) {
+    OCM_DASSERT(which < count_);
     if (!std::exchange(has_left_out_, true)) next_from_ = which;
   }
 

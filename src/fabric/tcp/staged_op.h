@@ -14,6 +14,7 @@
 #include <new>
 #include <utility>
 
+#include "base/assert.h"
 #include "fabric/served.h"
 #include "fabric/tcp/bell.h"
 #include "fabric/tcp/buffers.h"
@@ -38,14 +39,17 @@ class StagedOp : public std::enable_shared_from_this<StagedOp> {
 
   /// `who` is who the bell rings for.
   void get(const std::shared_ptr<Bell>& bell, const void* who) {
+    OCM_ASSERT(extent_ != nullptr && !is_done());  // G1
     bell->begin();
     extent_->staged->read(header_.offset, {buffer_.get(), bytes_}, done(bell, who));
   }
   void put(const std::shared_ptr<Bell>& bell, const void* who) {
+    OCM_ASSERT(extent_ != nullptr && !is_done());  // G1
     bell->begin();
     extent_->staged->write(header_.offset, {buffer_.get(), bytes_}, done(bell, who));
   }
   void atomic(const std::shared_ptr<Bell>& bell, const void* who, OpCode opcode, uint64_t expected) {
+    OCM_ASSERT(extent_ != nullptr && !is_done());  // G1
     bell->begin();
     extent_->staged->modify(
         header_.offset,
@@ -62,6 +66,7 @@ class StagedOp : public std::enable_shared_from_this<StagedOp> {
   void let_go() { extent_.reset(); }
   /// It is not for the device.
   void refuse(Code code) {
+    OCM_ASSERT(code != Code::kOk && !is_done());
     code_ = code;
     done_.store(true, std::memory_order_release);
   }

@@ -19,7 +19,23 @@ void copy_readable(std::byte* to, const std::byte* from, size_t count) {
 
 }  // namespace
 
+bool TxQueue::is_valid() const {
+  uint64_t bytes = 0;
+  size_t arena = 0;  // the end of the segment before
+  for (size_t i = head_; i < segments_.size(); ++i) {
+    const Segment& s = segments_[i];
+    if (s.bytes == 0) return false;
+    bytes += s.bytes;
+    if (s.data != nullptr) continue;
+    if (s.arena_offset < arena || s.arena_offset + s.bytes > arena_bytes_) return false;  // T3
+    arena = s.arena_offset + s.bytes;
+  }
+  if (bytes != bytes_ || head_ > segments_.size()) return false;  // T1
+  return arena_bytes_ <= arena_capacity_ && (bytes_ > 0 || arena_bytes_ == 0);
+}
+
 std::byte* TxQueue::append(size_t count) {
+  OCM_DASSERT(count > 0);
   if (arena_bytes_ + count > arena_capacity_) compact();
   if (arena_bytes_ + count > arena_capacity_) {
     const size_t capacity = std::max<size_t>({arena_capacity_ * 2, arena_bytes_ + count, 1024});
@@ -35,6 +51,7 @@ std::byte* TxQueue::append(size_t count) {
   }
   std::byte* out = arena_.get() + arena_bytes_;
   arena_bytes_ += count;
+  OCM_DASSERT(arena_bytes_ <= arena_capacity_);
   bytes_ += count;
   return out;
 }
@@ -60,6 +77,7 @@ void TxQueue::compact() {
 void TxQueue::append_reference(const std::byte* data, size_t count,
                                std::shared_ptr<const ServedExtent> keep) {
   if (count == 0) return;
+  OCM_DASSERT(data != nullptr);  // null: in the arena
   segments_.push_back({data, 0, count, std::move(keep)});
   bytes_ += count;
 }
@@ -112,6 +130,7 @@ int TxQueue::gather(iovec* parts) const {
 }
 
 void TxQueue::advance(size_t count) {
+  OCM_ASSERT(count <= bytes_);  // T1
   bytes_ -= count;
   sent_total_ += count;
   if (bytes_ == 0) {
@@ -119,6 +138,7 @@ void TxQueue::advance(size_t count) {
     return;
   }
   while (count > 0) {
+    OCM_DASSERT(segments() > 0);  // T1
     Segment& s = segments_[head_];
     const size_t step = std::min(count, s.bytes);
     if (s.data != nullptr) {
@@ -150,6 +170,7 @@ ssize_t TxQueue::send(Stream& stream) {
 }
 
 ssize_t TxQueue::send_first(Stream& stream) {
+  OCM_ASSERT(segments() > 0);
   const Segment& s = segments_[head_];
   const iovec part{const_cast<std::byte*>(s.data != nullptr ? s.data : arena_.get() + s.arena_offset),
                    s.bytes};
@@ -160,6 +181,7 @@ ssize_t TxQueue::send_first(Stream& stream) {
 
 bool TxQueue::blank_first() {
   static std::byte zeros[kZerosBytes];  // never written
+  OCM_ASSERT(segments() > 0);
   const Segment first = segments_[head_];
   if (first.data == nullptr) return false;
   std::vector<Segment> blank;
@@ -167,10 +189,12 @@ bool TxQueue::blank_first() {
     blank.push_back({zeros, 0, std::min(kZerosBytes, first.bytes - at), nullptr});
   const auto place = segments_.erase(segments_.begin() + static_cast<ptrdiff_t>(head_));
   segments_.insert(place, blank.begin(), blank.end());
+  OCM_DASSERT(is_valid());
   return true;
 }
 
 std::byte* TxQueue::unsent(uint64_t mark) {
+  OCM_DASSERT(mark <= appended_total());
   uint64_t at = sent_total_;
   if (mark < at) return nullptr;
   for (size_t i = head_; i < segments_.size(); at += segments_[i++].bytes) {

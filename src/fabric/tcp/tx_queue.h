@@ -43,6 +43,8 @@ class TxQueue {
   /// Returns bytes sent.
   ssize_t send(Stream& stream);
   void clear();
+  /// T1 and T3. Cost: the segments.
+  bool is_valid() const;
 
   // After send() returned -EFAULT: bytes somewhere in what it tried cannot be read, and none of it was sent.
   /// Sends of the first segment alone.

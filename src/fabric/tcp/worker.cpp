@@ -92,6 +92,7 @@ void Worker::loop() {
       // This round may have taken the wake-up of stop().
       if (stopping_.load(std::memory_order_acquire)) break;
       cool_all();
+      OCM_DASSERT(is_valid());
       poll_events(sleep_ms(now));
       sweep(os::now_ns());
       busy_ns = os::now_ns();
@@ -100,6 +101,19 @@ void Worker::loop() {
   }
   shared_.stats.connections.fetch_sub(connections_.size(), std::memory_order_relaxed);
   connections_.clear();
+}
+
+bool Worker::is_valid() const {
+  const auto all_here = [this](const std::vector<Connection*>& list) {
+    return std::all_of(list.begin(), list.end(), [this](Connection* c) { return connections_.contains(c); });
+  };
+  const auto direct = static_cast<size_t>(
+      std::count_if(hot_.begin(), hot_.end(), [](const Connection* c) { return c->direct; }));
+  return all_here(hot_) && all_here(unproved_) && all_here(watched_) && direct == direct_ &&
+         direct_ <= kDirectMax &&
+         std::all_of(hot_.begin(), hot_.end(), [](const Connection* c) { return c->hot; }) &&  // W3
+         std::all_of(watched_.begin(), watched_.end(), [](const Connection* c) { return c->watched; }) &&
+         load_.load(std::memory_order_relaxed) >= connections_.size() && shares_.is_valid();
 }
 
 bool Worker::make_way() {
@@ -230,6 +244,7 @@ void Worker::heat(Connection& connection, uint64_t now_ns) {
 void Worker::cool(Connection& connection) {
   connection.hot = false;
   const bool was_direct = connection.direct;
+  OCM_DASSERT(!was_direct || direct_ > 0);
   if (was_direct) --direct_;
   connection.direct = false;
   if (connection.is_closed()) return;
@@ -419,7 +434,8 @@ void Worker::take_adopted() {
     heat(*connection, now);
     moved_ = true;
     Connection* const key = connection.get();
-    connections_.emplace(key, std::move(connection));
+    [[maybe_unused]] const bool is_new = connections_.emplace(key, std::move(connection)).second;
+    OCM_DASSERT(is_new && unproved_.size() <= kUnprovedMax);  // W1, W4
   }
 }
 

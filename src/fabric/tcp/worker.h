@@ -69,6 +69,8 @@ class Worker {
   bool may_run(const Connection& connection) const {
     return !shares_.is_crowded() || !connection.counted || shares_.may_run(connection.uid());
   }
+  /// W1, W3 and W4 between rounds: what stands in a list is a connection of this worker. Cost: all of them.
+  bool is_valid() const;
   void heat(Connection& connection, uint64_t now_ns);
   void cool(Connection& connection);
   void cool_all();

@@ -85,13 +85,16 @@ void UcxChannel::ended(Pending* pending, ucs_status_t status) {
     broken_ = true;
     broken_why_ = from_ucs(status, "an operation");
   }
+  OCM_ASSERT(requests_ > 0 && bytes_in_flight_ >= pending->bytes);  // each ends once
   --requests_;
   bytes_in_flight_ -= pending->bytes;
   progressed_ = true;
   moved_total_.fetch_add(1, std::memory_order_relaxed);
   if (Entry* entry = pending->entry; entry == nullptr) {
+    OCM_DASSERT(pending->round->sealing > 0);
     --pending->round->sealing;
   } else {
+    OCM_DASSERT(entry->outstanding > 0 && pending->round->outstanding > 0);
     --entry->outstanding;
     --pending->round->outstanding;
     if (pending->gating) --pending->round->gating;
@@ -100,6 +103,31 @@ void UcxChannel::ended(Pending* pending, ucs_status_t status) {
     }
   }
   pool_free_.push_back(pending);
+}
+
+bool UcxChannel::is_valid() const {
+  std::lock_guard lock(mutex_);
+  return holds();
+}
+
+bool UcxChannel::holds() const {
+  if (pool_.size() - pool_free_.size() != requests_ || issued_ > entries_.size()) return false;
+  if (in_flight_.load(std::memory_order_relaxed) != entries_.size()) return false;
+  if (worker_ == nullptr && (!entries_.empty() || !rounds_.empty())) return false;  // X4
+  uint32_t joined = 0;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& entry = entries_[i];
+    if (entry.op == nullptr || entry.op->done() || entry.issued != (i < issued_)) return false;  // X1
+    if (entry.round == nullptr ? entry.outstanding != 0 : !entry.started) return false;
+    joined += entry.round != nullptr ? 1 : 0;
+  }
+  for (const Round& round : rounds_) {
+    if (round.entries == 0 || round.unissued > round.entries || round.gating > round.outstanding)
+      return false;
+    if (round.sealed && (!round.closed || round.unissued != 0)) return false;
+    joined -= std::min(joined, round.entries);
+  }
+  return joined == 0;
 }
 
 // ---------------------------------------------------------------- operations
@@ -116,6 +144,7 @@ Code UcxChannel::validate(const Op& op, const Target* target) const {
 }
 
 void UcxChannel::post(Op& op) {
+  OCM_DASSERT(may_be_posted(op));
   Op* const notify = op.notify;
   std::lock_guard lock(mutex_);
   if (entries_.empty()) last_progress_ns_ = 0;
@@ -233,6 +262,7 @@ void UcxChannel::close_round() {
 }
 
 void UcxChannel::seal(Round& round) {
+  OCM_ASSERT(round.closed && !round.sealed && round.unissued == 0 && round.gating == 0);  // X3
   round.sealed = true;
   if (round.writes) {
     Pending* pending = make_pending(nullptr, &round, 0, false);
@@ -274,6 +304,7 @@ void UcxChannel::complete_head() {
     }
     Op* op = entry.op;
     const Code code = entry.code;
+    OCM_ASSERT(issued_ > 0 && entry.outstanding == 0);  // X1, X4
     entries_.pop_front();
     --issued_;
     // Its notify is next: it was not issued, for it waits until everything before it is complete (X2).
@@ -302,6 +333,7 @@ void UcxChannel::advance() {
     complete_head();
   } while (!broken_ && entries_.size() - issued_ != issued_before);
   if (broken_) lose(broken_why_);
+  OCM_DASSERT(holds());
 }
 
 void UcxChannel::pump() {

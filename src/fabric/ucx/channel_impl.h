@@ -49,6 +49,8 @@ class UcxChannel final : public Channel {
   PollOn poll_on() override;
   Status health() const override;
   uint32_t in_flight() const override { return in_flight_.load(std::memory_order_relaxed); }
+  /// X1, X2 and X4 between calls, and that what is under way is counted once. Cost: all of it.
+  bool is_valid() const;
 
  private:
   /// An attached extent; shared by the operations on it. Ends before the worker does.
@@ -132,6 +134,7 @@ class UcxChannel final : public Channel {
   Pending* make_pending(Entry* entry, Round* round, uint64_t bytes, bool gating);
   ucp_request_param_t request_param(Pending* pending) const;
   void lose(Status status);
+  bool holds() const;  // is_valid(), with mutex_ held
   void tear_down(bool force);
   static void on_request(void* request, ucs_status_t status, void* user_data);
 

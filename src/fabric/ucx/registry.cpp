@@ -96,13 +96,34 @@ Result<Registration> Registry::open(const std::shared_ptr<ServedExtent>& extent)
   out.word = next_word_++;
   out.word_address = reinterpret_cast<uintptr_t>(words_ + entry.slot);
   out.rkey = std::move(mapped->rkey);
+  OCM_ASSERT(words_[entry.slot] == 0);  // R1: who had the slot before is closed
   std::atomic_ref(words_[entry.slot]).store(out.word, std::memory_order_release);
   const Registration registration = out;
-  entries_.emplace(extent->id.address, std::move(entry));
+  [[maybe_unused]] const bool is_new = entries_.emplace(extent->id.address, std::move(entry)).second;
+  OCM_DASSERT(is_new);
   return registration;
 }
 
+bool Registry::is_valid() const {
+  std::lock_guard lock(mutex_);
+  return holds();
+}
+
+bool Registry::holds() const {
+  if (entries_.size() + slots_free_.size() + 1 != slots_used_ || slots_used_ > extents_max_ + 1) return false;
+  for (const uint32_t slot : slots_free_) {
+    if (slot == 0 || slot >= slots_used_ || words_[slot] != 0) return false;  // R1
+  }
+  for (const auto& [address, entry] : entries_) {
+    if (entry.extent == nullptr || entry.extent->id.address != address) return false;  // R3
+    if (entry.slot == 0 || entry.slot >= slots_used_) return false;                    // R2
+    if (entry.registration.word == 0 || words_[entry.slot] != entry.registration.word) return false;
+  }
+  return window_.is_valid();
+}
+
 void Registry::end(Entry& entry) {
+  OCM_ASSERT(entry.extent != nullptr && entry.slot != 0);                   // R2, R3: once
   std::atomic_ref(words_[entry.slot]).store(0, std::memory_order_seq_cst);  // R1
   ucp().ucp_mem_unmap(context_->get(), entry.memory);
   if (entry.alias != nullptr) window_.retire(entry.alias, entry.registration.bytes);
@@ -137,6 +158,7 @@ void Registry::sweep() {
     }
   }
   window_.drain_sinks();
+  OCM_DASSERT(holds());
 }
 
 size_t Registry::size() const {

@@ -52,6 +52,8 @@ class Registry {
   /// Closes registrations of extents that were revoked without close(), and empties the sinks.
   void sweep();
   size_t size() const;
+  /// R1 and R3, and that a slot is of one extent or free. Cost: all of them.
+  bool is_valid() const;
   /// The word table: base = word 0, word = the home's number.
   Registration words() const;
 
@@ -72,6 +74,7 @@ class Registry {
   Status start();
   Result<Mapped> map(std::byte* data, uint64_t bytes);
   void end(Entry& entry);
+  bool holds() const;  // is_valid(), with mutex_ held
 
   const std::shared_ptr<Context> context_;
   const uint32_t extents_max_;

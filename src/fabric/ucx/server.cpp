@@ -135,6 +135,7 @@ void UcxServer::Impl::on_message(const Message& message, ucp_ep_h reply_to) {
 }
 
 void UcxServer::Impl::forget(std::list<Connection>::iterator connection) {
+  OCM_ASSERT(by_name_.at(connection->name) == connection && by_name_.size() == connections_.size());
   by_name_.erase(connection->name);
   connections_.erase(connection);
   stats_.connections.fetch_sub(1, std::memory_order_relaxed);

@@ -35,7 +35,19 @@ Status AddressWindow::reserve() {
   return Status(Code::kNoMemory, "ucx: no address space to register extents in (see ulimit -v)");
 }
 
+bool AddressWindow::is_valid() const {
+  uint64_t end = 0;
+  bool first = true;
+  for (const auto& [offset, bytes] : sinks_) {
+    if (bytes == 0 || (!first && offset <= end)) return false;  // neighbours are merged
+    end = offset + bytes;
+    first = false;
+  }
+  return end <= next_ && next_ <= size_;
+}
+
 Result<std::byte*> AddressWindow::alias(std::byte* data, uint64_t bytes) {
+  OCM_ASSERT(base_ != nullptr && data != nullptr && bytes > 0);
   const uint64_t room = round_up(bytes);
   if (room < bytes || room > size_ - next_) {
     return Status(Code::kLimit, "ucx: every address of the window was used once; restart the daemon");

@@ -36,6 +36,8 @@ class AddressWindow {
   void retire(std::byte* alias, uint64_t bytes);
   /// Gives back what stale senders wrote to sinks.
   void drain_sinks();
+  /// W1: sinks are of addresses that were used, apart from each other. Cost: the sinks.
+  bool is_valid() const;
 
  private:
   bool make_sink(std::byte* base, uint64_t bytes);
