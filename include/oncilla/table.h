@@ -140,6 +140,10 @@ OCM_API int ocm_table_append(ocm_session* session, const char* name, struct Arro
  * may be gone and names of rows that were appended still be there, which dropping it again removes. */
 OCM_API int ocm_table_drop(ocm_session* session, const char* name);
 
+/* Returns 1 if the allocation is a segment of a table, and 0 if it is a program's own. Cost: one get of a
+ * SEQUENCE, nothing of others. Errors: REVOKED, PEER_LOST, LOST: nobody can tell. */
+OCM_API int ocm_table_test(ocm_allocation* allocation);
+
 /* Opens the table as it is now.
  * Errors: NOT_FOUND, PERMISSION, PROTOCOL (the catalogue is malformed), NO_COORDINATOR. */
 OCM_API int ocm_table_open(ocm_session* session, const char* name, ocm_table** table);

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from .core.errors import InvalidArgument, Lost, NotFound, PeerLost, Permission, Revoked
-from .core.footer import has_footer
 from .core.nodes import KINDS, number_of
 from .engines.duckdb import changes
 from .snapshot import PLACEMENT_DEFAULT, PLACEMENTS, Column, Readable, Snapshot
@@ -238,7 +237,7 @@ def _may_be_table(session: Session, name: str) -> bool:
     """False if it is a file, or was removed meanwhile."""
     try:
         with session.attach(name) as allocation:
-            return has_footer(allocation)
+            return allocation._is_table()
     except (NotFound, Permission, Revoked):
         return False
     except (Lost, PeerLost):

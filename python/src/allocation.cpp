@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <oncilla/table.h>
 
 #include "operation.h"
 
@@ -90,6 +91,13 @@ nb::tuple query(const Allocation& self) {
   return nb::make_tuple(info.bytes, static_cast<int>(info.kind), static_cast<int>(info.layout),
                         info.chunk_bytes, info.extents, info.access == OCM_ACCESS_READ_WRITE, info.published,
                         info.slab, info.owner_uid, info.mode, info.own_uid, info.durable);
+}
+
+bool is_table(const Allocation& self) {
+  const auto handle = self.handle();
+  int is = 0;
+  check_interruptible([&] { return is = ocm_table_test(handle->get()); });
+  return is != 0;
 }
 
 nb::list extent_list(const Allocation& self) {
@@ -242,6 +250,8 @@ void register_allocation(nb::module_& module) {
       .def("_leave", &Allocation::leave,
            "free(), but where buffers are in use the memory goes with the last of them.")
       .def("_query", query)
+      .def("_is_table", is_table,
+           "True if it is a segment of a table. Raises oncilla.Error, as PeerLost where nobody can tell.")
       .def("_extent_list", extent_list);
   register_transfer(allocation, module);
   register_atomics(allocation);

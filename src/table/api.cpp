@@ -181,6 +181,18 @@ int ocm_table_drop(ocm_session* session, const char* name) {
   });
 }
 
+int ocm_table_test(ocm_allocation* allocation) {
+  return capi::guarded([&] {
+    ocm_allocation_info info = OCM_ALLOCATION_INFO_INIT;
+    if (const int known = ocm_allocation_query(allocation, &info); known != OCM_OK) return known;
+    if (info.layout != OCM_LAYOUT_SEQUENCE || info.bytes < kFooterBytes) return 0;
+    std::byte footer[kFooterBytes];
+    if (const int got = ocm_get(allocation, info.bytes - kFooterBytes, footer, kFooterBytes); got != OCM_OK)
+      return got;
+    return is_footer(footer) ? 1 : 0;
+  });
+}
+
 int ocm_table_open(ocm_session* session, const char* name, ocm_table** table) {
   return capi::guarded([&] {
     if (table == nullptr) return fail(Code::kInvalidArgument, "`table` is null");

@@ -2,6 +2,7 @@
 #include <oncilla/table.h>
 
 #include <thread>
+#include <vector>
 
 #include "arrow_builder.h"
 #include "embedded.h"
@@ -35,6 +36,35 @@ TEST_F(TableHandle, IsUsedUntilItIsClosedByAnotherThread) {
     EXPECT_EQ(first, OCM_REVOKED);
     EXPECT_EQ(second, OCM_REVOKED);
   }
+}
+
+TEST_F(TableHandle, ATableIsToldFromWhatAProgramJoined) {
+  ArrowArrayStream source;
+  export_stream({record({{"l", "x"}}), {rows({values(std::vector<int64_t>{1, 2, 3})})}}, &source);
+  ocm_table_options options = OCM_TABLE_OPTIONS_INIT;
+  ASSERT_OK(ocm_table_create(session, "t", &source, &options));
+  ocm_allocation* segment = nullptr;
+  ASSERT_OK(ocm_attach(session, "t", OCM_ACCESS_READ, &segment));
+  EXPECT_EQ(ocm_table_test(segment), 1);
+  const uint64_t bytes = ocm_allocation_bytes(segment);
+
+  ocm_allocation_options dedicated = OCM_ALLOCATION_OPTIONS_INIT;
+  dedicated.flags = OCM_ALLOCATION_DEDICATED;
+  std::vector<char> copy(bytes);
+  ASSERT_OK(ocm_get(segment, 0, copy.data(), bytes));
+  ocm_allocation *part = nullptr, *joined = nullptr;
+  ASSERT_OK(ocm_allocation_create(session, bytes, &dedicated, &part));
+  ASSERT_OK(ocm_put(part, 0, copy.data(), bytes));
+  EXPECT_EQ(ocm_table_test(part), 0) << "the same bytes, in one extent";
+  ASSERT_OK(ocm_allocation_join(session, &part, 1, &joined));
+  EXPECT_EQ(ocm_table_test(joined), 1);
+  copy[bytes - 64] ^= 1;
+  ASSERT_OK(ocm_put(joined, 0, copy.data(), bytes));
+  EXPECT_EQ(ocm_table_test(joined), 0) << "the footer's first byte is another";
+  ASSERT_OK(ocm_allocation_free(joined));
+  ASSERT_OK(ocm_allocation_free(segment));
+  EXPECT_EQ(ocm_table_test(segment), OCM_REVOKED);
+  EXPECT_EQ(ocm_table_test(nullptr), OCM_INVALID_ARGUMENT);
 }
 
 }  // namespace

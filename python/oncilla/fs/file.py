@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.allocation import copy
 from ..core.errors import Exists, Lost, NotFound, PeerLost, Unsupported
-from ..core.footer import has_footer
 from .names import EMPTY_MARK, name_of
 from .session import Shared, no_file, os_errors
 
@@ -46,7 +45,7 @@ def is_table(path: str, allocation: Allocation) -> bool:
     if "/" in path:  # no table has such a name
         return False
     try:
-        return has_footer(allocation)
+        return allocation._is_table()
     except (PeerLost, Lost):  # nobody can tell
         return False
 

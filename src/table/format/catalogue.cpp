@@ -424,12 +424,16 @@ Result<std::string> encode_catalogue(const Catalogue& catalogue) {
   return bytes;
 }
 
+bool is_footer(std::span<const std::byte> bytes) {
+  return bytes.size() == kFooterBytes && std::memcmp(bytes.data(), kMagic, sizeof(kMagic)) == 0;
+}
+
 Result<Footer> decode_footer(std::span<const std::byte> bytes, uint64_t segment_bytes) {
   RawFooter raw;
   static_assert(sizeof(raw) <= kFooterBytes);
   if (bytes.size() != kFooterBytes || segment_bytes < kFooterBytes) return bad("it is too short");
   std::memcpy(&raw, bytes.data(), sizeof(raw));
-  if (std::memcmp(raw.magic, kMagic, sizeof(kMagic)) != 0)
+  if (!is_footer(bytes))
     return Status(Code::kProtocol, "it is not a table, but another published allocation");
   if (raw.version != kVersion) return Status(Code::kProtocol, "it was written by another version of Oncilla");
   if (raw.footer_crc != crc32c(0, &raw, offsetof(RawFooter, footer_crc))) return bad("the footer's checksum");

@@ -66,6 +66,8 @@ struct Footer {
 /// Errors: kTooLarge.
 Result<std::string> encode_catalogue(const Catalogue& catalogue);
 
+/// True if the last kFooterBytes of some bytes are a table's footer, of whatever version.
+bool is_footer(std::span<const std::byte> bytes);
 /// Errors: kProtocol.
 Result<Footer> decode_footer(std::span<const std::byte> footer, uint64_t segment_bytes);
 /// `bytes` are catalogue_bytes long; the catalogue's part begins where the data parts end.
