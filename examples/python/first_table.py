@@ -17,8 +17,8 @@ data = pa.table({
     "fare": pa.array(random.integers(300, 9000, ROWS) / 100),
 })
 
-with oncilla.connect(embedded="fallback") as pool:  # the daemon of this node, if there is one
-    trips = pool.table("first-table-trips").put(data, compact=True, replace=True)
+with oncilla.connect(embedded="fallback") as session:  # the daemon of this node, if there is one
+    trips = session.table("first-table-trips").put(data, compact=True, replace=True)
     print(trips.schema, trips.num_rows, "rows,", trips.nbytes, "bytes")
 
     print(duckdb.sql("select zone, count(*), avg(fare) from trips group by zone order by zone"))

@@ -7,8 +7,8 @@ import oncilla
 
 
 async def main() -> None:
-    async with await oncilla.aconnect(embedded="fallback") as pool:
-        parts = [await pool.aallocate(1 << 16, dedicated=True) for _ in range(8)]
+    async with await oncilla.aconnect(embedded="fallback") as session:
+        parts = [await session.aallocate(1 << 16, dedicated=True) for _ in range(8)]
         await asyncio.gather(*(part.aput_from(np.full(8192, i, np.int64)) for i, part in enumerate(parts)))
         pieces = await asyncio.gather(*(part.aget(0, 8) for part in parts))
         print([int.from_bytes(piece, "little") for piece in pieces])

@@ -3,8 +3,8 @@ import numpy as np
 
 import oncilla
 
-with oncilla.connect(embedded="fallback") as pool:
-    block = pool.allocate(1 << 20, dedicated=True, zero=True)
+with oncilla.connect(embedded="fallback") as session:
+    block = session.allocate(1 << 20, dedicated=True, zero=True)
     block[0:5] = b"hello"
     assert block[0:5] == b"hello"
 
@@ -23,4 +23,4 @@ with oncilla.connect(embedded="fallback") as pool:
         block.get(offset=1 << 20, nbytes=1)
     except oncilla.OutOfRange as error:
         print("refused, as it should be:", error)
-    print(pool)
+    print(session)

@@ -8,8 +8,8 @@ import oncilla
 
 READER = """
 import duckdb, oncilla
-with oncilla.connect() as pool:
-    orders = pool.table("shared-orders")
+with oncilla.connect() as session:
+    orders = session.table("shared-orders")
     with orders.snapshot() as seen:
         print(duckdb.sql("select count(*) as orders, sum(price) as total from seen"))
 """
@@ -20,8 +20,8 @@ def batch(first: int) -> pa.RecordBatch:
     return pa.record_batch({"key": pa.array(keys), "price": pa.array([key % 90 + 10 for key in keys])})
 
 
-with oncilla.connect() as pool:
-    orders = pool.table("shared-orders").put([batch(0)], place="rows", replace=True)
+with oncilla.connect() as session:
+    orders = session.table("shared-orders").put([batch(0)], place="rows", replace=True)
     subprocess.run([sys.executable, "-c", READER], check=True)
     orders.append([batch(1000), batch(2000)])  # one step for every reader
     subprocess.run([sys.executable, "-c", READER], check=True)

@@ -1,10 +1,10 @@
 """Oncilla: the memory of a cluster as one address space, with tables that engines query in place.
 
     import oncilla
-    with oncilla.connect() as pool:
-        block = pool.allocate(1 << 20, remote=True)
+    with oncilla.connect() as session:
+        block = session.allocate(1 << 20, remote=True)
         block[0:5] = b"hello"
-        print(block[0:5], pool.nodes())
+        print(block[0:5], session.nodes())
 """
 from __future__ import annotations
 

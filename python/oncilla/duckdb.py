@@ -1,8 +1,8 @@
-"""Tables of a pool as views of a DuckDB connection, and its files as DuckDB's.
+"""Tables of the cluster as views of a DuckDB connection, and its files as DuckDB's.
 
     import duckdb, oncilla, oncilla.duckdb
-    pool, connection = oncilla.connect(), duckdb.connect()
-    oncilla.duckdb.register(connection, pool)
+    session, connection = oncilla.connect(), duckdb.connect()
+    oncilla.duckdb.register(connection, session)
     connection.sql("select count(*) from lineitem")
 
 A table that is held by a Python variable needs none of it: DuckDB finds the variable.
@@ -30,13 +30,13 @@ _GAP_BYTES = 16_384
 
 
 def register(connection: duckdb.DuckDBPyConnection, pool: Session, prefix: str = "") -> list[str]:
-    """Makes every table of the pool whose name starts with `prefix` a view of the connection.
+    """Makes every table of the cluster whose name starts with `prefix` a view of the connection.
 
     Each query reads the tables' newest versions, and moves the columns and row groups that it needs.
     One that cannot be opened, or has a type that DuckDB does not know, is left out with a warning, and so are tables
     whose names differ in case only, which DuckDB ignores: register one of them by itself,
-    `connection.register("name", pool.table("Name"))`. So is one that would hide a table or view of the database, or of
-    DuckDB's own catalogue. A view hides a file or a Python variable of its name, and other users' tables get views
+    `connection.register("name", session.table("Name"))`. So is one that would hide a table or view of the database, or
+    of DuckDB's own catalogue. A view hides a file or a Python variable of its name, and other users' tables get views
     too: where that matters, give a `prefix`. Returns the names of the views. Raises: NoCoordinator.
     """
     names = sorted(name for name in pool.tables() if name.startswith(prefix))

@@ -1,8 +1,8 @@
 """Parquet files as a stream to be put, decoded ahead of its reader by pyarrow's threads.
 
     import oncilla, oncilla.parquet
-    with oncilla.connect() as pool:
-        pool.table("lineitem").put(oncilla.parquet.read("data/lineitem-*.parquet"), compact=True, packed=True)
+    with oncilla.connect() as session:
+        session.table("lineitem").put(oncilla.parquet.read("data/lineitem-*.parquet"), compact=True, packed=True)
 
 Strings that the files keep as indices into dictionaries stay so: they are neither written out nor looked up again,
 which is a quarter of the work of a load.

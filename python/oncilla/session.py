@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Session(core.Session):
-    """A connection to the daemon of this node, made by `connect()`; also called a pool.
+    """A connection to the daemon of this node, made by `connect()`.
 
     A context manager: its end closes it. Unpublished allocations end with it. After fork() the child's copy is
     unusable, and the parent's stays usable. Methods may be called from any thread.
@@ -38,7 +38,7 @@ class Session(core.Session):
 
     @property
     def cache(self) -> Cache:
-        """The cache of remote columns: `pool.cache(limit_bytes)`, `pool.cache.info()`, `pool.cache.clear()`."""
+        """The cache of remote columns: `session.cache(limit_bytes)`, and its `.info()` and `.clear()`."""
         from .table import Cache
         return Cache(self)
 

@@ -24,7 +24,7 @@ __all__ = ["Cache", "Column", "Readable", "Snapshot", "Table", "table_names"]
 
 
 class Table(Readable):
-    """The table called `name`, which need not exist yet; made by `pool.table(name)`, which does nothing yet.
+    """The table called `name`, which need not exist yet; made by `session.table(name)`, which does nothing yet.
 
     A table is never changed in place: `put()` publishes it and `append()` adds rows, each in one step. Every use
     opens the newest version; `snapshot()` keeps one for several uses. DuckDB finds a Table by its variable's name,
@@ -35,7 +35,7 @@ class Table(Readable):
     """
 
     def __init__(self, session: Session, name: str) -> None:
-        """As `pool.table(name)`."""
+        """As `session.table(name)`."""
         self.session = session
         self.name = name
         self._meter = _core.Meter()
@@ -245,10 +245,10 @@ def _may_be_table(session: Session, name: str) -> bool:
 
 
 class Cache:
-    """The cache of remote columns of a session: `pool.cache(limit_bytes)`, `.info()`, `.clear()`."""
+    """The cache of remote columns of a session: `session.cache(limit_bytes)`, `.info()`, `.clear()`."""
 
     def __init__(self, session: Session) -> None:
-        """As `pool.cache`."""
+        """As `session.cache`."""
         self._session = session
 
     def __call__(self, limit_bytes: int) -> Cache:

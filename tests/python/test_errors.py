@@ -71,7 +71,7 @@ def test_subject_kinds_are_those_of_the_header():
 
 
 @pytest.mark.parametrize("kind, subject_kind, text, says", [
-    (oncilla.NotFound, "table", "table t: no published allocation is named t", "pool.tables()"),
+    (oncilla.NotFound, "table", "table t: no published allocation is named t", "session.tables()"),
     (oncilla.NotFound, "column", "table t has no column 'z'; it has a", None),
     (oncilla.Unsupported, "column", "table t: column `u`: unions cannot be stored; cast it to a plain type first",
      None),
@@ -79,7 +79,7 @@ def test_subject_kinds_are_those_of_the_header():
     (oncilla.Exists, "segment", "table t: others append faster: try again", None),
     (oncilla.PoolFull, "table", "table t: nothing was kept. Drop tables, raise the budgets or add nodes", None),
     (oncilla.ProtocolError, "allocation", "table t: it is not a table, but another published allocation",
-     "pool.tables()"),
+     "session.tables()"),
     (oncilla.InvalidArgument, "handle", "the session handle is not one that this process was given",
      "oncilla.connect()")])
 def test_hints_are_of_what_it_is_about(kind, subject_kind, text, says):
@@ -96,7 +96,7 @@ def test_subjects_are_told_by_the_calls(pool):
     with pytest.raises(oncilla.NotFound) as error:
         pool.table("errors-missing").to_arrow()
     assert (error.value.subject, error.value.subject_kind) == ("errors-missing", "table")
-    assert "pool.tables()" in str(error.value)
+    assert "session.tables()" in str(error.value)
     with pytest.raises(oncilla.UnknownNode) as unknown:
         pool.allocate(4096, nodes=["nobody"])
     assert unknown.value.node == "nobody" and unknown.value.subject is None

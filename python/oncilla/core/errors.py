@@ -16,14 +16,14 @@ _HINTS: dict[tuple[str, str | None], str] = {
     ("TOO_LARGE", "column"): "",
     ("POOL_FULL", "table"): "raise the budgets or add nodes",
     ("NOT_FOUND", "column"): "",
-    ("NOT_FOUND", "table"): "see `pool.tables()` for what is there",
+    ("NOT_FOUND", "table"): "see `session.tables()` for what is there",
     ("EXISTS", "table"): "see `drop()` and `put(replace=True)`",
     ("EXISTS", "segment"): "",
     ("PERMISSION", "table"): "ask the owner for another mode",
     ("LOST", "table"): "see `ocm status`",
     ("PEER_LOST", "table"): "see `ocm status`",
     # Who opened it as a table gets it about an allocation.
-    ("PROTOCOL", "allocation"): "see `pool.tables()` for what is there",
+    ("PROTOCOL", "allocation"): "see `session.tables()` for what is there",
 }
 
 
@@ -129,12 +129,12 @@ class PoolFull(AllocationError, MemoryError):
 
 class NotFound(AllocationError, LookupError):
     """No such name, allocation or extent."""
-    code, status, hint = "NOT_FOUND", -21, "see `pool.names()` for what is there"
+    code, status, hint = "NOT_FOUND", -21, "see `session.names()` for what is there"
 
 
 class Exists(AllocationError):
     """The name is taken."""
-    code, status, hint = "EXISTS", -22, "choose another name, or remove the old one with `pool.remove(name)`"
+    code, status, hint = "EXISTS", -22, "choose another name, or remove the old one with `session.remove(name)`"
 
 
 class Revoked(AllocationError):
@@ -214,7 +214,7 @@ class NoCoordinator(ClusterError, ConnectionError):
 
 class UnknownNode(ClusterError, LookupError):
     """No node of that name in the cluster."""
-    code, status, hint = "UNKNOWN_NODE", -81, "see `pool.nodes()` for their names"
+    code, status, hint = "UNKNOWN_NODE", -81, "see `session.nodes()` for their names"
 
 
 class InternalError(ClusterError):

@@ -18,7 +18,7 @@ _EMBEDDED = {False: 0, True: 1, "fallback": 2}
 
 
 class Session(_core.Session):
-    """A connection to the daemon of this node, made by `connect()`; also called a pool.
+    """A connection to the daemon of this node, made by `connect()`.
 
     A context manager: its end closes it. Unpublished allocations end with it. After fork() the child's copy is
     unusable, and the parent's stays usable. Methods may be called from any thread.
