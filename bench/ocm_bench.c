@@ -232,7 +232,7 @@ static void attach_times(const char* name, bool warm, int count) {
     ocm_allocation* allocation;
     char byte = 0;
     const double start = measure_now_s();
-    check("attach", ocm_attach(session, name, OCM_ACCESS_READ, &allocation));
+    check("attach", ocm_allocation_attach(session, name, OCM_ACCESS_READ, &allocation));
     check("get", ocm_get(allocation, 0, &byte, 1));
     const double end = measure_now_s();
     if (byte != 42) check("first byte", OCM_INTERNAL);
@@ -252,7 +252,7 @@ static void attaches(void) {
   check("create", create(session, kMiB, true, OCM_FABRIC_ANY, &allocation));
   const char byte = 42;
   check("put", ocm_put(allocation, 0, &byte, 1));
-  check("publish", ocm_publish(allocation, name, 0));
+  check("publish", ocm_allocation_publish(allocation, name, 0));
   attach_times(name, true, 200);
   attach_times(name, false, 100);
   check("remove", ocm_name_remove(session, name));

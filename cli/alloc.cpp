@@ -31,7 +31,7 @@ Result<std::vector<ocm_extent_info>> extents_of(const ocm_allocation* allocation
   std::vector<ocm_extent_info> extents(info.extents);
   for (uint32_t i = 0; i < info.extents; ++i) {
     extents[i].size = sizeof(ocm_extent_info);
-    OCM_TRY(checked(ocm_allocation_extent(allocation, i, &extents[i])));
+    OCM_TRY(checked(ocm_allocation_extent_query(allocation, i, &extents[i])));
   }
   return extents;
 }
@@ -70,7 +70,7 @@ Status alloc(const Globals& globals, const AllocOptions& options) {
   OCM_TRY(checked(ocm_allocation_create(session.get(), options.bytes, &wanted, &made)));
   Allocation allocation(made);  // frees it again if it cannot be published
   OCM_TRY_ASSIGN(const std::vector<ocm_extent_info> extents, extents_of(made));
-  OCM_TRY(checked(ocm_publish(made, options.name.c_str(), mode)));
+  OCM_TRY(checked(ocm_allocation_publish(made, options.name.c_str(), mode)));
   print(options, extents);
   return Status::ok();
 }

@@ -135,7 +135,7 @@ Result<Allocation> allocate(ocm_session* session, const std::vector<ocm_node_inf
   for (uint32_t i = 0; i < info.extents; ++i) {
     ocm_extent_info extent{};
     extent.size = sizeof(extent);
-    OCM_TRY(checked(ocm_allocation_extent(made, i, &extent)));
+    OCM_TRY(checked(ocm_allocation_extent_query(made, i, &extent)));
     table.add({extent.node, GlobalAddress(extent.global_address).to_string(), format_bytes(extent.bytes),
                fabric_name(static_cast<Fabric>(extent.fabric))});
   }

@@ -17,7 +17,7 @@ struct GetOptions {
 Status get(const Globals& globals, const GetOptions& options) {
   OCM_TRY_ASSIGN(Session session, open_session(globals));
   ocm_allocation* attached = nullptr;
-  OCM_TRY(checked(ocm_attach(session.get(), options.name.c_str(), OCM_ACCESS_READ, &attached)));
+  OCM_TRY(checked(ocm_allocation_attach(session.get(), options.name.c_str(), OCM_ACCESS_READ, &attached)));
   const Allocation allocation(attached);
   const uint64_t bytes = ocm_allocation_bytes(attached);
   OCM_TRY_ASSIGN(Target target, Target::open(options.file));

@@ -40,7 +40,7 @@ Result<std::optional<ocm_name_info>> find_name(ocm_session* session, const std::
 /// The placement of an allocation that has the name already: the same nodes, kind, layout and mode.
 Result<Placement> placement_of(ocm_session* session, const ocm_name_info& name) {
   ocm_allocation* attached = nullptr;
-  OCM_TRY(checked(ocm_attach(session, name.name, OCM_ACCESS_READ, &attached)));
+  OCM_TRY(checked(ocm_allocation_attach(session, name.name, OCM_ACCESS_READ, &attached)));
   const Allocation owner(attached);
   ocm_allocation_info info{};
   info.size = sizeof(info);
@@ -62,7 +62,7 @@ Result<Placement> placement_of(ocm_session* session, const ocm_name_info& name) 
   for (uint32_t i = 0; i < info.extents; ++i) {
     ocm_extent_info extent{};
     extent.size = sizeof(extent);
-    OCM_TRY(checked(ocm_allocation_extent(attached, i, &extent)));
+    OCM_TRY(checked(ocm_allocation_extent_query(attached, i, &extent)));
     placement.nodes.emplace_back(extent.node);
   }
   return placement;
@@ -81,7 +81,7 @@ Status fill(ocm_allocation* allocation, const Source& source, const PutOptions& 
 
 Status put_in_place(ocm_session* session, const Source& source, const PutOptions& options) {
   ocm_allocation* attached = nullptr;
-  OCM_TRY(checked(ocm_attach(session, options.name.c_str(), OCM_ACCESS_READ_WRITE, &attached)));
+  OCM_TRY(checked(ocm_allocation_attach(session, options.name.c_str(), OCM_ACCESS_READ_WRITE, &attached)));
   const Allocation allocation(attached);
   const char* in_part = "; as --in-place asks, the name holds a part of the new bytes now";
   end_soon_when_interrupted(options.name + ": interrupted" + in_part, {});
@@ -111,7 +111,7 @@ Status put_new(ocm_session* session, const Source& source, const PutOptions& opt
   OCM_TRY(check_interrupt());
   end_soon_when_interrupted(options.name + ": interrupted; look whether the name is there", {});
   if (taken) OCM_TRY(checked(ocm_name_remove(session, options.name.c_str())));
-  status = checked(ocm_publish(made, options.name.c_str(), mode));
+  status = checked(ocm_allocation_publish(made, options.name.c_str(), mode));
   if (!status.is_ok() && taken) {
     return Status(status.code(), std::string(status.message()) +
                                      "; the old bytes were removed already, so put the file once more");

@@ -24,7 +24,7 @@ int main(void) {
 
   /* NULL: plain DRAM, wherever the cluster places it. OCM_ALLOCATION_REMOTE would insist on elsewhere. */
   if (ocm_allocation_create(session, 64 << 20, NULL, &memory)) return failed("allocate 64 MiB");
-  if (ocm_allocation_extent(memory, 0, &where)) return failed("ask where it lives");
+  if (ocm_allocation_extent_query(memory, 0, &where)) return failed("ask where it lives");
   printf("64 MiB on node %s, address %#llx\n", where.node, (unsigned long long)where.global_address);
 
   /* When ocm_put returns, any later get by anyone sees the bytes. */

@@ -32,10 +32,10 @@ int main(void) {
   dedicated.flags = OCM_ALLOCATION_DEDICATED; /* what is to be published gets an extent of its own */
   if (ocm_allocation_create(session, 4096, &dedicated, &board)) return failed("allocate");
   if (ocm_put(board, 64, "written by the owner", 21)) return failed("put");
-  if (ocm_publish(board, name, 0)) return failed("publish"); /* mode 0: this user only */
+  if (ocm_allocation_publish(board, name, 0)) return failed("publish"); /* mode 0: this user only */
 
   /* Any program of this user, on any node, would attach it in the same way. */
-  if (ocm_attach(session, name, OCM_ACCESS_READ, &reader)) return failed("attach");
+  if (ocm_allocation_attach(session, name, OCM_ACCESS_READ, &reader)) return failed("attach");
   if (ocm_get(reader, 64, text, 21)) return failed("get");
   printf("%s\n", text);
   if (ocm_put(reader, 64, "x", 1) != OCM_PERMISSION) return printf("a read-only put went through\n"), 1;

@@ -28,7 +28,7 @@ int main(void) {
   if (ocm_allocation_create(session, bytes, &striped, &table)) return failed("allocate the table");
   if (ocm_allocation_query(table, &info)) return failed("query");
   for (i = 0; i < info.extents; i++) {
-    if (ocm_allocation_extent(table, i, &extent)) return failed("extent");
+    if (ocm_allocation_extent_query(table, i, &extent)) return failed("extent");
     printf("stripe %u: %llu bytes on %s\n", i, (unsigned long long)extent.bytes, extent.node);
   }
 

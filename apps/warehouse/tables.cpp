@@ -56,7 +56,7 @@ Result<Table> Table::open(ocm_session* session, const std::string& name) {
   ocm_table* raw = nullptr;
   OCM_TRY(tools::checked(ocm_table_open(session, name.c_str(), &raw)));
   table.table_.reset(raw);
-  OCM_TRY(tools::checked(ocm_table_schema(raw, table.schema_.get())));
+  OCM_TRY(tools::checked(ocm_table_schema_query(raw, table.schema_.get())));
   return table;
 }
 

@@ -5,6 +5,8 @@
  * completed remotely before the get started; fences and atomics order the rest.
  *
  * Conventions that hold for every function here (C99 or later, C++11 or later):
+ *  - Names are ocm_OBJECT_VERB. What moves bytes or waits for them is the verb alone (ocm_put, ocm_fence), and what only
+ *    gives a value is that value (ocm_version, ocm_allocation_bytes). Former names work as before: at the end.
  *  - The result is 0 or a negative `ocm_status`. Outputs are written on success only.
  *  - Nothing aborts the caller. `ocm_last_error()` has the sentence that says what to do, and
  *    `ocm_last_error_info()` the node and the subject that it is about.
@@ -133,7 +135,7 @@ typedef enum ocm_layout {
 /* How bytes reach an extent. ANY: shared memory on this host, else the best that both sides have. The others have
  * their lines in oncilla/fabrics.h: OCM_FABRIC_SHM and so on. */
 typedef enum ocm_fabric { OCM_FABRIC_ANY = 0, OCM_FABRICS(OCM_FABRIC_CONSTANT) } ocm_fabric;
-/* What an attachment may do. HOLD is or-ed to one of the others, for ocm_attach: the memory stays until this
+/* What an attachment may do. HOLD is or-ed to one of the others, for ocm_allocation_attach: the memory stays until this
  * handle ends, also when its name is removed meanwhile. */
 typedef enum ocm_access { OCM_ACCESS_READ = 1, OCM_ACCESS_READ_WRITE = 3, OCM_ACCESS_HOLD = 4 } ocm_access;
 
@@ -182,7 +184,7 @@ enum {
   OCM_ALLOCATION_ZERO = 1u << 1,      /* zero a piece of a slab too (own extents always read as zeros) */
   OCM_ALLOCATION_POPULATE = 1u << 2,  /* allocate the pages now rather than at first access */
   OCM_ALLOCATION_HUGEPAGES = 1u << 3, /* back with huge pages if the node has them */
-  OCM_ALLOCATION_LOCAL = 1u << 4,     /* on the session's own node; see ocm_allocation_pointer */
+  OCM_ALLOCATION_LOCAL = 1u << 4,     /* on the session's own node; see ocm_allocation_map */
   OCM_ALLOCATION_REMOTE = 1u << 5,    /* on any node but the session's own; POOL_FULL if it is alone */
   OCM_ALLOCATION_CHECKSUM = 1u << 6,  /* CRC32C over payloads on the wire */
   /* Of kind nvme, on nodes that have a pool (ocm pool create): what is put is on the device when the put is complete,
@@ -264,7 +266,7 @@ typedef struct ocm_extent_info {
   uint64_t bytes;
   uint32_t generation;
   ocm_fabric fabric; /* how this session reaches it */
-  bool local; /* on this host: ocm_allocation_pointer works in it, except for replicas attached for writing */
+  bool local; /* on this host: ocm_allocation_map works in it, except for replicas attached for writing */
   bool lost;  /* its node is known to be gone */
   char node[64];
   uint64_t offset; /* SEQUENCE: where its bytes begin in the allocation; else 0 */
@@ -273,7 +275,8 @@ typedef struct ocm_extent_info {
   { sizeof(ocm_extent_info), 0, 0, 0, OCM_FABRIC_ANY, false, false, {0}, 0 }
 /* Where extent `index` of the allocation lives. OUT_OF_RANGE past the last.
  * Shapes: info->size must be set (OCM_EXTENT_INFO_INIT). */
-OCM_API int ocm_allocation_extent(const ocm_allocation* allocation, uint32_t index, ocm_extent_info* info);
+OCM_API int ocm_allocation_extent_query(const ocm_allocation* allocation, uint32_t index,
+                                        ocm_extent_info* info);
 
 /* A pointer to bytes [offset, offset + bytes) where they are contiguous on this host.
  * It is valid until the allocation is freed. After a read-only attach, a store through it faults. Once
@@ -283,8 +286,7 @@ OCM_API int ocm_allocation_extent(const ocm_allocation* allocation, uint32_t ind
  * UNSUPPORTED (remote, crosses a stripe or a part, replicas to write, or a small extent of a node with few
  * descriptors, which programs reach over the network only), OUT_OF_RANGE, PEER_LOST (a replica that is not
  * current). */
-OCM_API int ocm_allocation_pointer(ocm_allocation* allocation, uint64_t offset, uint64_t bytes,
-                                   void** pointer);
+OCM_API int ocm_allocation_map(ocm_allocation* allocation, uint64_t offset, uint64_t bytes, void** pointer);
 
 /* ------------------------------------------------------------------ put and get */
 
@@ -451,15 +453,15 @@ OCM_API int ocm_wait_at_least_start(ocm_allocation* allocation, uint64_t offset,
  * appear a moment later: publish again under the same name to find out. If you free the allocation instead, the name goes
  * with it; after NO_COORDINATOR and PEER_LOST the end of the program has the same effect. If PEER_LOST persists, a home has
  * restarted, and the bytes that it had are lost. */
-OCM_API int ocm_publish(ocm_allocation* allocation, const char* name, uint32_t mode);
+OCM_API int ocm_allocation_publish(ocm_allocation* allocation, const char* name, uint32_t mode);
 /* Attaches a published allocation. READ is enforced by the mapping and by the remote node.
  * With OCM_ACCESS_HOLD its homes are asked to keep the memory: the hold ends with the handle, with the session, however
  * that ends, and some time after the death of the session's daemon. A node that seems dead begins to hold its part when it
  * answers again, if the part is still there; until then the part answers PEER_LOST. Cost: with HOLD one more
  * round trip, to all homes at once. Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR; with HOLD PEER_LOST (a home does
  * not answer, or all seem dead), LIMIT. */
-OCM_API int ocm_attach(ocm_session* session, const char* name, ocm_access access,
-                       ocm_allocation** allocation);
+OCM_API int ocm_allocation_attach(ocm_session* session, const char* name, ocm_access access,
+                                  ocm_allocation** allocation);
 /* Removes the name. Its memory is freed, and attached handles get REVOKED; while handles with HOLD exist, all
  * handles stay valid until the last of those has ended, and the memory counts as used until then. Returns when the homes
  * were told. Errors: NOT_FOUND, PERMISSION, NO_COORDINATOR: the name may still be removed, now or a moment later, but
@@ -521,6 +523,22 @@ OCM_API int ocm_node_list(ocm_session* session, bool (*visit)(const ocm_node_inf
 
 #ifdef ONCILLAMEM_H
 #undef ocm_kind
+#endif
+
+/* Former names of functions above, deprecated: for programs that were written for them. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+OCM_API int ocm_publish(ocm_allocation* allocation, const char* name,
+                        uint32_t mode); /* ocm_allocation_publish */
+OCM_API int ocm_attach(ocm_session* session, const char* name, ocm_access access,
+                       ocm_allocation** allocation); /* ocm_allocation_attach */
+OCM_API int ocm_allocation_extent(const ocm_allocation* allocation, uint32_t index,
+                                  ocm_extent_info* info); /* ocm_allocation_extent_query */
+OCM_API int ocm_allocation_pointer(ocm_allocation* allocation, uint64_t offset, uint64_t bytes,
+                                   void** pointer); /* ocm_allocation_map */
+#ifdef __cplusplus
+}
 #endif
 
 /* The short name of the copy, unless the 2013 header, which has another ocm_copy, came first. */

@@ -239,7 +239,8 @@ class Allocation {
   Expected<ocm_extent_info> extent(uint32_t index) const {
     ocm_extent_info info{};
     info.size = sizeof(info);
-    if (const int status = ocm_allocation_extent(get(), index, &info); status < 0) return Error::last(status);
+    if (const int status = ocm_allocation_extent_query(get(), index, &info); status < 0)
+      return Error::last(status);
     return info;
   }
   /// Ends it now, with the outcome that the destructor would swallow.
@@ -315,7 +316,7 @@ class Allocation {
   /// The bytes where they are contiguous on this host; valid until the allocation is freed.
   Expected<std::span<std::byte>> bytes(uint64_t offset, uint64_t count) {
     void* pointer = nullptr;
-    if (const int status = ocm_allocation_pointer(get(), offset, count, &pointer); status < 0)
+    if (const int status = ocm_allocation_map(get(), offset, count, &pointer); status < 0)
       return Error::last(status);
     return std::span(static_cast<std::byte*>(pointer), count);
   }
@@ -394,7 +395,7 @@ class Allocation {
 
   /// Shapes: 1 to 255 bytes of UTF-8 without '/'. Errors: EXISTS, NO_COORDINATOR.
   Done publish(const std::string& name, uint32_t mode = 0600) {
-    return Done::from(ocm_publish(get(), name.c_str(), mode));
+    return Done::from(ocm_allocation_publish(get(), name.c_str(), mode));
   }
 
   /// The C handle; release() leaves its end to the caller.
@@ -499,7 +500,7 @@ class Session {
   /// LIMIT.
   Expected<Allocation> attach(const std::string& name, ocm_access access = OCM_ACCESS_READ_WRITE) {
     ocm_allocation* allocation = nullptr;
-    if (const int status = ocm_attach(get(), name.c_str(), access, &allocation); status < 0)
+    if (const int status = ocm_allocation_attach(get(), name.c_str(), access, &allocation); status < 0)
       return Error::last(status);
     return Allocation(allocation);
   }

@@ -108,7 +108,7 @@ typedef struct ocm_table_options {
   size_t nodes_count;       /* 0: create: every node with room, the session's own first; append: those that
                                the table was created for, by name, by OCM_TABLE_REMOTE or by its placement */
   uint32_t replicas;    /* copies of each row group on different nodes; 0: create: 1; append: the table's */
-  uint32_t mode;        /* of the name, as in ocm_publish; 0: 0600; append: the table's */
+  uint32_t mode;        /* of the name, as in ocm_allocation_publish; 0: 0600; append: the table's */
   uint64_t group_rows;  /* at most so many rows in a group; 0: 524,288 */
   uint64_t group_bytes; /* and about so many bytes; 0: 64 MiB */
   uint32_t flags;       /* OCM_TABLE_* */
@@ -170,7 +170,7 @@ typedef struct ocm_table_info {
   { sizeof(ocm_table_info), 0, 0, 0, 0, 0, 0, 0, OCM_TABLE_BY_ROWS, 0, OCM_KIND_DRAM, 0 }
 OCM_API int ocm_table_query(const ocm_table* table, ocm_table_info* info);
 /* The schema: a struct with a child for each column. The caller releases it. */
-OCM_API int ocm_table_schema(const ocm_table* table, struct ArrowSchema* schema);
+OCM_API int ocm_table_schema_query(const ocm_table* table, struct ArrowSchema* schema);
 
 /* Smallest and largest value of a chunk that are not null. */
 typedef enum ocm_bound_kind {
@@ -252,6 +252,9 @@ typedef struct ocm_table_cache_info {
 OCM_API int ocm_table_cache_query(ocm_session* session, ocm_table_cache_info* info);
 /* Forgets everything (what readers hold stays theirs), so that the next scan is a first touch. */
 OCM_API int ocm_table_cache_clear(ocm_session* session);
+
+/* The former name of ocm_table_schema_query, deprecated. */
+OCM_API int ocm_table_schema(const ocm_table* table, struct ArrowSchema* schema);
 
 #ifdef __cplusplus
 }

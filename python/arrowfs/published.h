@@ -45,7 +45,7 @@ inline arrow::Result<Found> find(const std::shared_ptr<Session>& session, const 
   for (const bool empty : {false, true}) {
     ocm_allocation* attached = nullptr;
     const std::string full = empty ? *name + std::string(kEmptyMark) : *name;
-    const int code = ocm_attach(session->get(), full.c_str(), access, &attached);
+    const int code = ocm_allocation_attach(session->get(), full.c_str(), access, &attached);
     if (code == OCM_NOT_FOUND) continue;
     ARROW_RETURN_NOT_OK(checked(code, path));
     auto attachment = std::make_shared<const Attachment>(session, attached, stripped(path));
@@ -123,7 +123,7 @@ inline arrow::Status publish(const std::shared_ptr<Session>& session, ocm_alloca
       code = ocm_name_remove(session->get(), wanted.c_str());
       if (code != OCM_NOT_FOUND) ARROW_RETURN_NOT_OK(checked(code, path));
     }
-    code = ocm_publish(allocation, wanted.c_str(), mode);
+    code = ocm_allocation_publish(allocation, wanted.c_str(), mode);
   }
   ARROW_RETURN_NOT_OK(checked(code, path));
   code = ocm_name_remove(session->get(), other.c_str());

@@ -72,7 +72,7 @@ class Attachment {
     uint32_t here = 0;
     for (uint32_t i = 0; i < info_.extents; ++i) {
       ocm_extent_info extent = OCM_EXTENT_INFO_INIT;
-      if (ocm_allocation_extent(allocation_, i, &extent) == OCM_OK && extent.local) ++here;
+      if (ocm_allocation_extent_query(allocation_, i, &extent) == OCM_OK && extent.local) ++here;
     }
     local_ = here == info_.extents || (here > 0 && info_.layout == OCM_LAYOUT_REPLICATED);
   }
@@ -104,8 +104,8 @@ class Attachment {
   /// Null unless [offset, offset + bytes) is contiguous on this host.
   const uint8_t* pointer(int64_t offset, int64_t bytes) const {
     void* found = nullptr;
-    const int code = ocm_allocation_pointer(allocation_, static_cast<uint64_t>(offset),
-                                            static_cast<uint64_t>(bytes), &found);
+    const int code =
+        ocm_allocation_map(allocation_, static_cast<uint64_t>(offset), static_cast<uint64_t>(bytes), &found);
     return code < 0 ? nullptr : static_cast<const uint8_t*>(found);
   }
   arrow::Status get(const ocm_segment* segments, size_t count) const {

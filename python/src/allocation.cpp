@@ -41,8 +41,9 @@ void attach(Allocation* self, const Session& session, const Text& text, int acce
   const char* name = text.c_str();
   std::shared_ptr<SessionHandle> handle = session.handle();
   ocm_allocation* allocation = nullptr;
-  check_interruptible(
-      [&] { return ocm_attach(handle->get(), name, static_cast<ocm_access>(access), &allocation); });
+  check_interruptible([&] {
+    return ocm_allocation_attach(handle->get(), name, static_cast<ocm_access>(access), &allocation);
+  });
   new (self) Allocation(session.state(), std::make_shared<AllocationHandle>(std::move(handle), allocation));
 }
 
@@ -107,7 +108,7 @@ nb::list extent_list(const Allocation& self) {
   std::vector<ocm_extent_info> extents(info.extents, ocm_extent_info OCM_EXTENT_INFO_INIT);
   check_interruptible([&] {  // may ask the daemon who is alive
     for (uint32_t i = 0; i < info.extents; ++i) {
-      const int status = ocm_allocation_extent(handle->get(), i, &extents[i]);
+      const int status = ocm_allocation_extent_query(handle->get(), i, &extents[i]);
       if (status < 0) return status;
     }
     return static_cast<int>(OCM_OK);
@@ -123,7 +124,7 @@ nb::list extent_list(const Allocation& self) {
 void publish(const Allocation& self, const Text& text, uint32_t mode) {
   const char* name = text.c_str();
   const auto handle = self.handle();
-  check_interruptible([&] { return ocm_publish(handle->get(), name, mode); });
+  check_interruptible([&] { return ocm_allocation_publish(handle->get(), name, mode); });
 }
 
 void fence_allocation(const Allocation& self) {
@@ -160,7 +161,7 @@ bool AllocationHandle::direct() {
   // A piece of a slab is local; its pointer, once taken, would forbid to publish it.
   bool direct = info.slab;
   if (!direct && info.layout == OCM_LAYOUT_SINGLE) {
-    const int status = ocm_allocation_pointer(allocation_, 0, bytes_, &pointer);
+    const int status = ocm_allocation_map(allocation_, 0, bytes_, &pointer);
     if (status == OCM_DEADLINE) return false;  // who asks next is told
     direct = status == OCM_OK;
   }

@@ -23,7 +23,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
     void* pointer = nullptr;
     Interruptible waits;
     const int status =
-        without_gil([&] { return ocm_allocation_pointer(handle.get(), 0, handle.bytes(), &pointer); });
+        without_gil([&] { return ocm_allocation_map(handle.get(), 0, handle.bytes(), &pointer); });
     if (status == OCM_UNSUPPORTED) {
       Failure why = Failure::last(status);
       why.text =

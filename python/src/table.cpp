@@ -284,7 +284,7 @@ nb::dict info(const OpenTable& self) {
 
 nb::object schema(const OpenTable& self) {
   auto schema = std::make_unique<ArrowSchema>();
-  check(ocm_table_schema(self.opened()->get(), schema.get()));
+  check(ocm_table_schema_query(self.opened()->get(), schema.get()));
   return arrow_capsule(std::move(schema), kSchemaCapsule, release_schema);
 }
 
@@ -292,7 +292,7 @@ nb::object schema(const OpenTable& self) {
 /// interface.
 nb::list fields(const OpenTable& self) {
   ArrowSchema schema{};
-  check(ocm_table_schema(self.opened()->get(), &schema));
+  check(ocm_table_schema_query(self.opened()->get(), &schema));
   const std::unique_ptr<ArrowSchema, void (*)(ArrowSchema*)> owner(&schema,
                                                                    [](ArrowSchema* s) { s->release(s); });
   nb::list out;

@@ -177,7 +177,7 @@ int ocm_allocation_query(const ocm_allocation* allocation, ocm_allocation_info* 
   });
 }
 
-int ocm_allocation_extent(const ocm_allocation* allocation, uint32_t index, ocm_extent_info* info) {
+int ocm_allocation_extent_query(const ocm_allocation* allocation, uint32_t index, ocm_extent_info* info) {
   return guarded([&] {
     const client::Allocation* object = find(allocation);
     if (object == nullptr) return fail_handle(allocation);
@@ -201,7 +201,7 @@ int ocm_allocation_extent(const ocm_allocation* allocation, uint32_t index, ocm_
   });
 }
 
-int ocm_allocation_pointer(ocm_allocation* allocation, uint64_t offset, uint64_t bytes, void** pointer) {
+int ocm_allocation_map(ocm_allocation* allocation, uint64_t offset, uint64_t bytes, void** pointer) {
   return guarded([&] {
     client::Allocation* object = find(allocation);
     if (object == nullptr) return fail_handle(allocation);
@@ -213,7 +213,7 @@ int ocm_allocation_pointer(ocm_allocation* allocation, uint64_t offset, uint64_t
   });
 }
 
-int ocm_publish(ocm_allocation* allocation, const char* name, uint32_t mode) {
+int ocm_allocation_publish(ocm_allocation* allocation, const char* name, uint32_t mode) {
   return guarded([&] {
     client::Allocation* object = find(allocation);
     if (object == nullptr) return fail_handle(allocation);
@@ -224,7 +224,8 @@ int ocm_publish(ocm_allocation* allocation, const char* name, uint32_t mode) {
   });
 }
 
-int ocm_attach(ocm_session* session, const char* name, ocm_access access, ocm_allocation** allocation) {
+int ocm_allocation_attach(ocm_session* session, const char* name, ocm_access access,
+                          ocm_allocation** allocation) {
   return guarded([&] {
     SessionObject* object = sessions.find(bits(session));
     if (object == nullptr) return fail_handle(session);

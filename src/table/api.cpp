@@ -239,7 +239,7 @@ int ocm_table_query(const ocm_table* table, ocm_table_info* info) {
   });
 }
 
-int ocm_table_schema(const ocm_table* table, ArrowSchema* schema) {
+int ocm_table_schema_query(const ocm_table* table, ArrowSchema* schema) {
   return capi::guarded([&] {
     const std::shared_ptr<Table> object = find(table);
     if (object == nullptr) return no_table(table);
@@ -247,6 +247,10 @@ int ocm_table_schema(const ocm_table* table, ArrowSchema* schema) {
     export_schema(object->schema(), schema);
     return static_cast<int>(OCM_OK);
   });
+}
+
+int ocm_table_schema(const ocm_table* table, ArrowSchema* schema) {
+  return ocm_table_schema_query(table, schema);
 }
 
 int ocm_table_chunk_query(const ocm_table* table, uint32_t group, uint32_t column, ocm_table_chunk* chunk) {

@@ -233,7 +233,7 @@ Status Loader::place(std::vector<Bucket>& buckets) {
     if (!made.is_ok()) return no_room(made.status(), bucket.bytes);
     bucket.allocation = std::move(*made);
     void* pointer = nullptr;
-    bucket.staged = ocm_allocation_pointer(bucket.allocation.get(), 0, bucket.bytes, &pointer) != OCM_OK;
+    bucket.staged = ocm_allocation_map(bucket.allocation.get(), 0, bucket.bytes, &pointer) != OCM_OK;
     bucket.target = static_cast<std::byte*>(pointer);
     if (bucket.staged) staged_bytes += bucket.bytes;
   }

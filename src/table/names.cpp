@@ -86,7 +86,7 @@ Result<HeldSegment> hold_segment(ocm_session* session, const std::string& publis
   ocm_allocation* handle = nullptr;
   Status attached = Code::kPeerLost;
   for (int tried = 0; tried < kTries && attached.code() == Code::kPeerLost; ++tried) {
-    attached = status_of(ocm_attach(session, published.c_str(), kReadAndHold, &handle));
+    attached = status_of(ocm_allocation_attach(session, published.c_str(), kReadAndHold, &handle));
   }
   OCM_TRY(attached);
   HeldSegment segment{Allocation(handle), {}};

@@ -34,7 +34,7 @@ uint64_t random_number() {
 Status publish_first(ocm_session* session, const std::string& name, const Allocation& segment,
                      const ocm_table_options& options) {
   for (int tried = 0; tried < kPublishTriesMax; ++tried) {
-    const Status status = status_of(ocm_publish(segment.get(), name.c_str(), options.mode));
+    const Status status = status_of(ocm_allocation_publish(segment.get(), name.c_str(), options.mode));
     if (status.code() != Code::kExists || (options.flags & OCM_TABLE_REPLACE) == 0) return status;
     const Status removed = remove_table(session, name).name;
     if (!removed.is_ok() && removed.code() != Code::kNotFound) return removed;
@@ -64,7 +64,7 @@ Result<std::vector<std::string>> nodes_of_catalogue(const HeldSegment& first, co
   OCM_TRY(status_of(ocm_allocation_query(first.allocation.get(), &whole)));
   for (uint32_t i = whole.extents - std::min(whole.extents, catalogue.replicas); i < whole.extents; ++i) {
     ocm_extent_info info = OCM_EXTENT_INFO_INIT;
-    OCM_TRY(status_of(ocm_allocation_extent(first.allocation.get(), i, &info)));
+    OCM_TRY(status_of(ocm_allocation_extent_query(first.allocation.get(), i, &info)));
     if (!info.lost) nodes.emplace_back(info.node);
   }
   return nodes;
@@ -87,7 +87,7 @@ Result<std::string> publish_appended(ocm_session* session, const std::string& na
   OCM_TRY_ASSIGN(uint32_t number, next_number(session, name, table, first.owner_uid));
   for (int tried = 0; tried < kPublishTriesMax; ++tried, ++number) {
     const std::string published = segment_name(name, {table, number});
-    const Status status = status_of(ocm_publish(segment.get(), published.c_str(), first.mode));
+    const Status status = status_of(ocm_allocation_publish(segment.get(), published.c_str(), first.mode));
     if (status.is_ok()) return published;
     if (status.code() != Code::kExists) return status;
   }

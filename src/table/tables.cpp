@@ -60,7 +60,7 @@ const std::byte* Segment::local(uint64_t offset) const {
   if (known == kUnknown) {
     void* pointer = nullptr;
     const int result =
-        ocm_allocation_pointer(allocation.get(), part_starts[part], catalogue.parts[part], &pointer);
+        ocm_allocation_map(allocation.get(), part_starts[part], catalogue.parts[part], &pointer);
     if (result != OCM_OK && result != OCM_UNSUPPORTED) return nullptr;  // perhaps later
     known = result == OCM_OK ? reinterpret_cast<uintptr_t>(pointer) : kElsewhere;
     part_pointers[part].store(known, std::memory_order_relaxed);
@@ -104,7 +104,7 @@ Status Table::add_segment(HeldSegment held, uint32_t number) {
   segment.allocation = std::move(held.allocation);
   segment.number = number;
   ocm_extent_info first = OCM_EXTENT_INFO_INIT;
-  OCM_TRY(status_of(ocm_allocation_extent(segment.allocation.get(), 0, &first)));
+  OCM_TRY(status_of(ocm_allocation_extent_query(segment.allocation.get(), 0, &first)));
   segment.first_extent = {GlobalAddress(first.global_address), first.generation};
   segment.first_row = rows_;
   uint64_t start = 0;
@@ -159,8 +159,8 @@ Status Table::locate(const Segment& segment, uint64_t offset, ocm_extent_info& i
   const uint64_t first = uint64_t{segment.part_of(offset)} * replicas;
   for (uint32_t i = 0; i < replicas; ++i) {
     info = OCM_EXTENT_INFO_INIT;
-    OCM_TRY(
-        status_of(ocm_allocation_extent(segment.allocation.get(), static_cast<uint32_t>(first + i), &info)));
+    OCM_TRY(status_of(
+        ocm_allocation_extent_query(segment.allocation.get(), static_cast<uint32_t>(first + i), &info)));
     if (!info.lost) return {};
   }
   return {};

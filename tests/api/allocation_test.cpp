@@ -190,14 +190,14 @@ TEST_F(Allocation, PointerSeesPutsAndGetsSeeStores) {
   for (const uint64_t bytes : {uint64_t{256}, 2 * kMiB}) {
     ocm_allocation* allocation = allocate(bytes);
     void* pointer = nullptr;
-    ASSERT_OK(ocm_allocation_pointer(allocation, 0, bytes, &pointer));
+    ASSERT_OK(ocm_allocation_map(allocation, 0, bytes, &pointer));
     ASSERT_OK(ocm_put(allocation, 3, "hello", 5));
     EXPECT_EQ(std::memcmp(static_cast<char*>(pointer) + 3, "hello", 5), 0);
     std::memcpy(static_cast<char*>(pointer) + 100, "world", 5);
     char text[5];
     ASSERT_OK(ocm_get(allocation, 100, text, 5));
     EXPECT_EQ(std::memcmp(text, "world", 5), 0);
-    EXPECT_EQ(ocm_allocation_pointer(allocation, bytes - 1, 2, &pointer), OCM_OUT_OF_RANGE);
+    EXPECT_EQ(ocm_allocation_map(allocation, bytes - 1, 2, &pointer), OCM_OUT_OF_RANGE);
   }
 }
 
@@ -205,13 +205,13 @@ TEST_F(Allocation, ExtentSaysWhereItLives) {
   ocm_extent_info info{};
   info.size = sizeof(info);
   ocm_allocation* allocation = allocate(kMiB);
-  ASSERT_OK(ocm_allocation_extent(allocation, 0, &info));
+  ASSERT_OK(ocm_allocation_extent_query(allocation, 0, &info));
   EXPECT_TRUE(info.local);
   EXPECT_FALSE(info.lost);
   EXPECT_EQ(info.fabric, OCM_FABRIC_SHM);
   EXPECT_STREQ(info.node, "embedded");
   EXPECT_GE(info.bytes, kMiB);
-  EXPECT_EQ(ocm_allocation_extent(allocation, 1, &info), OCM_OUT_OF_RANGE);
+  EXPECT_EQ(ocm_allocation_extent_query(allocation, 1, &info), OCM_OUT_OF_RANGE);
 }
 
 TEST_F(Allocation, FreedMemoryIsAvailableAgain) {

@@ -17,7 +17,7 @@ ocm_error_info info_now() {
 
 TEST_F(LastError, NamesTheAllocation) {
   ocm_allocation* allocation = nullptr;
-  ASSERT_EQ(ocm_attach(session, "missing", OCM_ACCESS_READ, &allocation), OCM_NOT_FOUND);
+  ASSERT_EQ(ocm_allocation_attach(session, "missing", OCM_ACCESS_READ, &allocation), OCM_NOT_FOUND);
   const ocm_error_info info = info_now();
   EXPECT_EQ(info.status, OCM_NOT_FOUND);
   EXPECT_EQ(info.subject_kind, OCM_SUBJECT_ALLOCATION);
@@ -54,7 +54,7 @@ TEST_F(LastError, NamesTheTable) {
 
 TEST_F(LastError, AnAllocationThatIsNoTableIsNamedAsAnAllocation) {
   ocm_allocation* small = allocate(8);
-  ASSERT_OK(ocm_publish(small, "small", 0));
+  ASSERT_OK(ocm_allocation_publish(small, "small", 0));
   ocm_table* table = nullptr;
   ASSERT_EQ(ocm_table_open(session, "small", &table), OCM_PROTOCOL);
   EXPECT_EQ(info_now().subject_kind, OCM_SUBJECT_ALLOCATION);
@@ -70,8 +70,8 @@ TEST_F(LastError, NamesTheHandle) {
 
 TEST_F(LastError, ALaterErrorKeepsNothingOfTheFormer) {
   ocm_allocation* allocation = nullptr;
-  ASSERT_EQ(ocm_attach(session, "missing", OCM_ACCESS_READ, &allocation), OCM_NOT_FOUND);
-  EXPECT_EQ(ocm_attach(session, nullptr, OCM_ACCESS_READ, &allocation), OCM_INVALID_ARGUMENT);
+  ASSERT_EQ(ocm_allocation_attach(session, "missing", OCM_ACCESS_READ, &allocation), OCM_NOT_FOUND);
+  EXPECT_EQ(ocm_allocation_attach(session, nullptr, OCM_ACCESS_READ, &allocation), OCM_INVALID_ARGUMENT);
   EXPECT_EQ(info_now().status, OCM_INVALID_ARGUMENT);
   EXPECT_EQ(info_now().subject_kind, OCM_SUBJECT_NONE);
   EXPECT_STREQ(info_now().subject, "");
@@ -79,7 +79,7 @@ TEST_F(LastError, ALaterErrorKeepsNothingOfTheFormer) {
 
 TEST_F(LastError, IsEachThreadsOwn) {
   ocm_allocation* allocation = nullptr;
-  ASSERT_EQ(ocm_attach(session, "missing", OCM_ACCESS_READ, &allocation), OCM_NOT_FOUND);
+  ASSERT_EQ(ocm_allocation_attach(session, "missing", OCM_ACCESS_READ, &allocation), OCM_NOT_FOUND);
   std::thread([] {
     const ocm_error_info info = info_now();
     EXPECT_EQ(info.status, OCM_OK);
@@ -91,7 +91,7 @@ TEST_F(LastError, IsEachThreadsOwn) {
 
 TEST_F(LastError, ABadStructIsRefusedAndChangesNothing) {
   ocm_allocation* allocation = nullptr;
-  ASSERT_EQ(ocm_attach(session, "missing", OCM_ACCESS_READ, &allocation), OCM_NOT_FOUND);
+  ASSERT_EQ(ocm_allocation_attach(session, "missing", OCM_ACCESS_READ, &allocation), OCM_NOT_FOUND);
   ocm_error_info bad = OCM_ERROR_INFO_INIT;
   bad.size = 0;
   EXPECT_EQ(ocm_last_error_info(&bad), OCM_INVALID_ARGUMENT);

@@ -104,18 +104,18 @@ TEST_F(Join, PointersOfPartsStayValid) {
   ocm_allocation* first = dedicated(kMiB);
   ocm_allocation* second = dedicated(kMiB);
   void *before = nullptr, *after = nullptr;
-  ASSERT_OK(ocm_allocation_pointer(second, 0, kMiB, &before));
+  ASSERT_OK(ocm_allocation_map(second, 0, kMiB, &before));
   std::memset(before, 7, kMiB);
   ocm_allocation* joined = join({first, second});
-  ASSERT_OK(ocm_allocation_pointer(joined, kMiB, kMiB, &after));
+  ASSERT_OK(ocm_allocation_map(joined, kMiB, kMiB, &after));
   EXPECT_EQ(before, after);
   static_cast<uint8_t*>(before)[5] = 9;
   uint8_t bytes[2];
   ASSERT_OK(ocm_get(joined, kMiB + 4, bytes, 2));
   EXPECT_EQ(bytes[0], 7);
   EXPECT_EQ(bytes[1], 9);
-  EXPECT_EQ(ocm_allocation_pointer(joined, kMiB - 1, 2, &after), OCM_UNSUPPORTED);
-  EXPECT_EQ(ocm_allocation_pointer(joined, 2 * kMiB, 1, &after), OCM_OUT_OF_RANGE);
+  EXPECT_EQ(ocm_allocation_map(joined, kMiB - 1, 2, &after), OCM_UNSUPPORTED);
+  EXPECT_EQ(ocm_allocation_map(joined, 2 * kMiB, 1, &after), OCM_OUT_OF_RANGE);
 }
 
 TEST_F(Join, TellsOfItsExtents) {
@@ -127,7 +127,7 @@ TEST_F(Join, TellsOfItsExtents) {
   uint64_t at = 0;
   for (uint32_t i = 0; i < info.extents; ++i) {
     ocm_extent_info extent = OCM_EXTENT_INFO_INIT;
-    ASSERT_OK(ocm_allocation_extent(joined, i, &extent));
+    ASSERT_OK(ocm_allocation_extent_query(joined, i, &extent));
     EXPECT_EQ(extent.offset, at);
     EXPECT_EQ(extent.bytes, kLengths[i]);
     EXPECT_TRUE(extent.local);
@@ -156,7 +156,7 @@ TEST_F(Join, RefusedPartsAreAsTheyWere) {
   ocm_allocation* one = dedicated(kMiB);
   ocm_allocation* other = dedicated(kMiB);
   ocm_allocation* named = dedicated(kMiB);
-  ASSERT_OK(ocm_publish(named, "named", 0));
+  ASSERT_OK(ocm_allocation_publish(named, "named", 0));
   ocm_allocation* small = allocate(100);
   ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
   options.layout = OCM_LAYOUT_STRIPED;
@@ -197,14 +197,14 @@ TEST_F(Join, PartsOfAnotherSessionAreRefused) {
 TEST_F(Join, IsPublishedAttachedAndRemoved) {
   const auto all = numbers(total());
   ocm_allocation* joined = join(filled(all));
-  ASSERT_OK(ocm_publish(joined, "sequence", 0));
+  ASSERT_OK(ocm_allocation_publish(joined, "sequence", 0));
   ocm_allocation* reader = nullptr;
-  ASSERT_OK(ocm_attach(session, "sequence", OCM_ACCESS_READ, &reader));
+  ASSERT_OK(ocm_allocation_attach(session, "sequence", OCM_ACCESS_READ, &reader));
   std::vector<uint8_t> back(total());
   ASSERT_OK(ocm_get(reader, 0, back.data(), back.size()));
   EXPECT_EQ(back, all);
   void* pointer = nullptr;
-  ASSERT_OK(ocm_allocation_pointer(reader, 4096, 100000, &pointer));
+  ASSERT_OK(ocm_allocation_map(reader, 4096, 100000, &pointer));
   EXPECT_EQ(std::memcmp(pointer, all.data() + 4096, 100000), 0);
   EXPECT_EQ(ocm_put(reader, 0, all.data(), 8), OCM_PERMISSION);
   std::vector<ocm_name_info> names;
@@ -250,14 +250,14 @@ TEST_F(Join, ReplicatedPartsAreReadOnly) {
   ocm_allocation* joined = join({parts[0], parts[1]});
   EXPECT_EQ(ocm_put(joined, 0, all.data(), 8), OCM_UNSUPPORTED);
   EXPECT_EQ(ocm_atomic_fetch_add(joined, 0, 1, nullptr), OCM_UNSUPPORTED);
-  ASSERT_OK(ocm_publish(joined, "replicas", 0));
+  ASSERT_OK(ocm_allocation_publish(joined, "replicas", 0));
   ocm_allocation* reader = nullptr;
-  ASSERT_OK(ocm_attach(session, "replicas", OCM_ACCESS_READ, &reader));
+  ASSERT_OK(ocm_allocation_attach(session, "replicas", OCM_ACCESS_READ, &reader));
   std::vector<uint8_t> back(2 * kMiB);
   ASSERT_OK(ocm_get(reader, 0, back.data(), back.size()));
   EXPECT_EQ(back, all);
   void* pointer = nullptr;
-  ASSERT_OK(ocm_allocation_pointer(reader, kMiB, kMiB, &pointer));
+  ASSERT_OK(ocm_allocation_map(reader, kMiB, kMiB, &pointer));
   EXPECT_EQ(std::memcmp(pointer, all.data() + kMiB, kMiB), 0);
 }
 
@@ -269,9 +269,9 @@ TEST_F(Join, ManyExtentsAreOneAllocation) {
     ASSERT_OK(ocm_put(parts.back(), 4092, &i, 4));
   }
   ocm_allocation* joined = join(parts);
-  ASSERT_OK(ocm_publish(joined, "many", 0));
+  ASSERT_OK(ocm_allocation_publish(joined, "many", 0));
   ocm_allocation* reader = nullptr;
-  ASSERT_OK(ocm_attach(session, "many", OCM_ACCESS_READ, &reader));
+  ASSERT_OK(ocm_allocation_attach(session, "many", OCM_ACCESS_READ, &reader));
   std::vector<uint32_t> seen(kParts);
   std::vector<ocm_segment> segments;
   for (size_t i = 0; i < kParts; ++i) segments.push_back({i * 4096 + 4092, &seen[i], 4});

@@ -118,11 +118,11 @@ TEST_F(Session, WhatIsNotUtf8IsInvalidAndEndsNothing) {
     EXPECT_NE(std::string(ocm_last_error()).find("nodes"), std::string::npos) << ocm_last_error();
     EXPECT_EQ(ocm_name_list(session, text, visit, nullptr), OCM_INVALID_ARGUMENT);
     EXPECT_NE(std::string(ocm_last_error()).find("prefix"), std::string::npos) << ocm_last_error();
-    EXPECT_EQ(ocm_publish(kept, text, 0), OCM_INVALID_ARGUMENT);
-    EXPECT_EQ(ocm_attach(session, text, OCM_ACCESS_READ, &none), OCM_INVALID_ARGUMENT);
+    EXPECT_EQ(ocm_allocation_publish(kept, text, 0), OCM_INVALID_ARGUMENT);
+    EXPECT_EQ(ocm_allocation_attach(session, text, OCM_ACCESS_READ, &none), OCM_INVALID_ARGUMENT);
     EXPECT_EQ(ocm_name_remove(session, text), OCM_INVALID_ARGUMENT);
   }
-  ASSERT_OK(ocm_publish(kept, "kept", 0));  // the daemon still has it
+  ASSERT_OK(ocm_allocation_publish(kept, "kept", 0));  // the daemon still has it
   char text[4];
   ASSERT_OK(ocm_get(kept, 0, text, 4));
   EXPECT_EQ(std::memcmp(text, "kept", 4), 0);

@@ -113,7 +113,7 @@ class Table : public Embedded {
   }
   static std::vector<std::string> formats_of(const ocm_table* table) {
     ArrowSchema schema;
-    EXPECT_OK(ocm_table_schema(table, &schema));
+    EXPECT_OK(ocm_table_schema_query(table, &schema));
     std::vector<std::string> formats;
     for (int64_t i = 0; i < schema.n_children; ++i) formats.emplace_back(schema.children[i]->format);
     schema.release(&schema);

@@ -44,7 +44,7 @@ TEST_F(TableHandle, ATableIsToldFromWhatAProgramJoined) {
   ocm_table_options options = OCM_TABLE_OPTIONS_INIT;
   ASSERT_OK(ocm_table_create(session, "t", &source, &options));
   ocm_allocation* segment = nullptr;
-  ASSERT_OK(ocm_attach(session, "t", OCM_ACCESS_READ, &segment));
+  ASSERT_OK(ocm_allocation_attach(session, "t", OCM_ACCESS_READ, &segment));
   EXPECT_EQ(ocm_table_test(segment), 1);
   const uint64_t bytes = ocm_allocation_bytes(segment);
 

@@ -213,7 +213,7 @@ TEST_F(Table, APackedIndexOutsideOfItsDictionaryIsFoundOut) {
   validate.flags = OCM_SCAN_VALIDATE;
   EXPECT_EQ(read("t", validate), std::vector<std::string>(3000, "{'green'}"));
   ocm_allocation* segment = nullptr;
-  ASSERT_OK(ocm_attach(session, "t", OCM_ACCESS_READ_WRITE, &segment));
+  ASSERT_OK(ocm_allocation_attach(session, "t", OCM_ACCESS_READ_WRITE, &segment));
   const uint32_t threes = ~uint32_t{0};  // 16 values of 2 bits, in the third block
   ASSERT_OK(ocm_put(segment, 2 * 256, &threes, sizeof(threes)));
   ocm_table* table = open("t");

@@ -249,7 +249,7 @@ TEST_F(Table, CompactStoresNarrowerForms) {
   ASSERT_OK(create("t", stream, options));
   ocm_table* table = open("t");
   ArrowSchema schema;
-  ASSERT_OK(ocm_table_schema(table, &schema));
+  ASSERT_OK(ocm_table_schema_query(table, &schema));
   EXPECT_STREQ(schema.children[0]->format, "c");
   EXPECT_STREQ(schema.children[0]->dictionary->format, "u");
   EXPECT_STREQ(schema.children[1]->format, "d:15,2,64");
@@ -278,7 +278,7 @@ TEST_F(Table, AnIndexThatBecomesTooNarrowIsWidened) {
   ASSERT_OK(create("t", late_strings(1000), options));
   ocm_table* table = open("t");
   ArrowSchema schema;
-  ASSERT_OK(ocm_table_schema(table, &schema));
+  ASSERT_OK(ocm_table_schema_query(table, &schema));
   EXPECT_STREQ(schema.children[0]->format, "i");
   schema.release(&schema);
   ocm_scan_options validate = OCM_SCAN_OPTIONS_INIT;
@@ -350,7 +350,7 @@ TEST_F(Table, ADroppedTableLivesUntilItsReadersEnd) {
 }
 
 TEST_F(Table, AReplacedTableIsAnotherOne) {
-  ASSERT_OK(ocm_publish(allocate(kMiB), "t~00000000000000aa~1", 0));  // of one whose dropper died
+  ASSERT_OK(ocm_allocation_publish(allocate(kMiB), "t~00000000000000aa~1", 0));  // of one whose dropper died
   ASSERT_OK(create("t", one({"i", "x"}, values<int32_t>({1}))));
   ASSERT_OK(append("t", one({"i", "x"}, values<int32_t>({2}))));
   EXPECT_EQ(create("t", one({"u", "y"}, texts({"new"}))), OCM_EXISTS);
@@ -368,7 +368,7 @@ TEST_F(Table, AReplacedTableIsAnotherOne) {
 }
 
 TEST_F(Table, WhatIsNoTableIsLeftAlone) {
-  ASSERT_OK(ocm_publish(allocate(kMiB), "memory", 0));
+  ASSERT_OK(ocm_allocation_publish(allocate(kMiB), "memory", 0));
   ocm_table* none = nullptr;
   EXPECT_EQ(ocm_table_open(session, "memory", &none), OCM_PROTOCOL);
   EXPECT_EQ(ocm_table_drop(session, "memory"), OCM_INVALID_ARGUMENT);
@@ -376,7 +376,7 @@ TEST_F(Table, WhatIsNoTableIsLeftAlone) {
   options.flags = OCM_TABLE_REPLACE;
   EXPECT_EQ(create("memory", one({"i", "x"}, values<int32_t>({1})), options), OCM_INVALID_ARGUMENT);
   ocm_allocation* memory = nullptr;
-  EXPECT_OK(ocm_attach(session, "memory", OCM_ACCESS_READ, &memory));
+  EXPECT_OK(ocm_allocation_attach(session, "memory", OCM_ACCESS_READ, &memory));
 }
 
 TEST_F(Table, ALoadThatFailsLeavesNothing) {

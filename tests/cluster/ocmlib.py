@@ -118,13 +118,13 @@ def lib():
         _lib.ocm_allocation_free.argtypes = [p]
         _lib.ocm_allocation_bytes.argtypes = [p]
         _lib.ocm_allocation_bytes.restype = u64
-        _lib.ocm_allocation_extent.argtypes = [p, c.c_uint32, p]
+        _lib.ocm_allocation_extent_query.argtypes = [p, c.c_uint32, p]
         _lib.ocm_allocation_query.argtypes = [p, p]
-        _lib.ocm_allocation_pointer.argtypes = [p, u64, u64, p]
+        _lib.ocm_allocation_map.argtypes = [p, u64, u64, p]
         _lib.ocm_session_open.argtypes = [p, p]
         _lib.ocm_session_close.argtypes = [p]
-        _lib.ocm_publish.argtypes = [p, c.c_char_p, c.c_uint32]
-        _lib.ocm_attach.argtypes = [p, c.c_char_p, c.c_int, p]
+        _lib.ocm_allocation_publish.argtypes = [p, c.c_char_p, c.c_uint32]
+        _lib.ocm_allocation_attach.argtypes = [p, c.c_char_p, c.c_int, p]
         _lib.ocm_name_remove.argtypes = [p, c.c_char_p]
         _lib.ocm_name_list.argtypes = [p, c.c_char_p, NAME_VISIT, p]
         _lib.ocm_node_list.argtypes = [p, NODE_VISIT, p]
@@ -306,12 +306,12 @@ class Allocation:
     def load(self, offset: int, count: int) -> bytes:
         """Through a pointer."""
         pointer = c.c_void_p()
-        check(lib().ocm_allocation_pointer(self.handle, offset, count, c.byref(pointer)))
+        check(lib().ocm_allocation_map(self.handle, offset, count, c.byref(pointer)))
         return c.string_at(pointer, count)
 
     def keep_pointer(self, offset: int, count: int):
         self.kept = c.c_void_p()
-        check(lib().ocm_allocation_pointer(self.handle, offset, count, c.byref(self.kept)))
+        check(lib().ocm_allocation_map(self.handle, offset, count, c.byref(self.kept)))
 
     def peek(self, count: int) -> bytes:
         """Through the kept pointer, unchecked as a program's own loads."""
@@ -340,14 +340,14 @@ class Allocation:
         return seen.value
 
     def publish(self, name: str, mode: int = 0):
-        check(lib().ocm_publish(self.handle, name.encode(), mode))
+        check(lib().ocm_allocation_publish(self.handle, name.encode(), mode))
 
     def extents(self) -> list:
         info, out = AllocationInfo(size=c.sizeof(AllocationInfo)), []
         check(lib().ocm_allocation_query(self.handle, c.byref(info)))
         for i in range(info.extents):
             extent = ExtentInfo(size=c.sizeof(ExtentInfo))
-            check(lib().ocm_allocation_extent(self.handle, i, c.byref(extent)))
+            check(lib().ocm_allocation_extent_query(self.handle, i, c.byref(extent)))
             out.append({"node": extent.node.decode(), "bytes": extent.bytes, "local": extent.local, "lost": extent.lost,
                         "offset": extent.offset,
                         "address": extent.global_address, "generation": extent.generation})
@@ -408,7 +408,7 @@ class Session:
     def attach(self, name: str, access: str = "rw") -> Allocation:
         handle = c.c_void_p()
         bits = {"r": 1, "rw": 3, "r+hold": 5, "rw+hold": 7}[access]
-        check(lib().ocm_attach(self.handle, name.encode(), bits, c.byref(handle)))
+        check(lib().ocm_allocation_attach(self.handle, name.encode(), bits, c.byref(handle)))
         return Allocation(handle)
 
     def remove(self, name: str):

@@ -24,7 +24,7 @@ struct Handle {
   bool owned = false;
   std::string hold_id;
   std::string receipt;
-  /// What ocm_allocation_pointer() gives, by piece of `memory`: mappings of what was on this host.
+  /// What ocm_allocation_map() gives, by piece of `memory`: mappings of what was on this host.
   std::map<size_t, os::Mapping> pointers;
 };
 

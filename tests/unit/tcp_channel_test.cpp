@@ -357,7 +357,7 @@ TEST_F(TcpChannelTest, FourThreadsShareAChannel) {
       const uint64_t base = static_cast<uint64_t>(t) << 20;
       for (int i = 0; i < 60; ++i) {
         const uint64_t bytes = 1 + static_cast<uint64_t>(i) * 4801 % 150'000;
-        const auto source = pattern(bytes, static_cast<uint64_t>(t * 1000 + i));
+        const auto source = pattern(bytes, static_cast<uint64_t>(t) * 1000 + static_cast<uint64_t>(i));
         std::vector<std::byte> target(bytes);
         if (put(*channel, index, base, source.data(), bytes) != Code::kOk) ++failures;
         if (get(*channel, index, base, target.data(), bytes) != Code::kOk) ++failures;
