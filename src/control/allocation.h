@@ -9,7 +9,7 @@
 
 #include "base/extent.h"
 #include "base/ids.h"
-#include "control/leases.h"
+#include "control/ownership.h"
 
 namespace ocm::control {
 
@@ -78,10 +78,10 @@ struct GivenReplica {
   SessionId session;  // its owner, with its daemon
   std::string owner_node;
   Incarnation owner_incarnation;
-  std::optional<Allocation> published;  // or the name's allocation, as it is now
-  std::vector<Leases::HeldBy> holds;    // on it
-  std::vector<std::string> instead_of;  // whose it may be now: Lease::owner(); others keep it
-  uint64_t attempt = 0;                 // with `published`: that published it
+  std::optional<Allocation> published;   // or the name's allocation, as it is now
+  std::vector<Ownership::HeldBy> holds;  // on it
+  std::vector<std::string> instead_of;   // whose it may be now: Title::owner(); others keep it
+  uint64_t attempt = 0;                  // with `published`: that published it
 };
 
 /// What may be decided to follow a part: told to homes of it, and to the spare homes.

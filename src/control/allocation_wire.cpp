@@ -150,7 +150,7 @@ void to_wire(const GivenReplica& give, wire::GiveReplica& out) {
     out.set_owner_incarnation(id_field(give.owner_incarnation));
   }
   if (give.published) to_wire(*give.published, *out.mutable_published());
-  for (const Leases::HeldBy& by : give.holds) {
+  for (const Ownership::HeldBy& by : give.holds) {
     wire::HoldRequest& hold = *out.add_holds();
     hold.set_session_id(id_field(by.session));
     hold.set_owner_node(by.node);
@@ -177,7 +177,7 @@ Result<GivenReplica> from_wire(const wire::GiveReplica& message) {
     OCM_TRY_ASSIGN(out.published, from_wire(message.published()));
   }
   for (const wire::HoldRequest& hold : message.holds()) {
-    Leases::HeldBy by{{}, hold.owner_node(), {}, {}};
+    Ownership::HeldBy by{{}, hold.owner_node(), {}, {}};
     if (wire::read_id(hold.session_id(), by.session) && wire::read_id(hold.hold_id(), by.hold) &&
         wire::read_id(hold.owner_incarnation(), by.incarnation) && check_node_name(by.node).is_ok())
       out.holds.push_back(std::move(by));

@@ -17,7 +17,7 @@
 
 namespace ocm::control {
 
-/// Of a daemon's memory, for one uid: so much for messages, and so much for what it holds there (leases.h).
+/// Of a daemon's memory, for one uid: so much for messages, and so much for what it holds there (ownership.h).
 /// Not of root and of the daemon's own user.
 inline constexpr size_t kUserBytesMax = size_t{256} << 20;
 /// What a byte of a message may take once it is parsed: an empty submessage has two bytes and is an object.

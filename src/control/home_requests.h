@@ -7,7 +7,7 @@
 
 #include "base/ids.h"
 #include "control/allocation.h"
-#include "control/leases.h"
+#include "control/ownership.h"
 
 namespace ocm::control {
 
@@ -33,12 +33,12 @@ struct ReleaseRequest {
   std::vector<ExtentId> more;           // of the session, each as if in a request of its own
   std::vector<AllocationId> parts;      // with address 0: of these, too, which were joined into it
   bool holders_keep = false;            // it is freed, but who holds it reads it until the last hold ends
-  std::vector<std::string> instead_of;  // if given: one of these had it (Lease::owner()); others keep it
+  std::vector<std::string> instead_of;  // if given: one of these had it (Title::owner()); others keep it
 };
 
 /// The extents stay, also when their name ends, until the hold or its session does.
 struct HoldRequest {
-  Leases::HeldBy by;
+  Ownership::HeldBy by;
   std::vector<ExtentId> extents;
 };
 

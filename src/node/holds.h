@@ -1,7 +1,7 @@
 // Holds of the sessions here on published memory: every home is told, at the begin and at the end.
 //
 // A hold is one attached handle's. Its homes keep what it lists until they hear of its end, of the session's,
-// or that the session's daemon is dead (control/leases.h).
+// or that the session's daemon is dead (control/ownership.h).
 // Threads: the loop's.
 #pragma once
 

@@ -95,14 +95,14 @@ ExtentDescriptor Home::describe(const memory::Extent& extent) const {
 Status Home::remove(ExtentId id) {
   const Status removed = table_->remove(id);
   directory_->revoke(id);  // after remove(): an open() in between sees that the extent is revoked
-  leases_.remove(id);
+  ownership_.remove(id);
   retired_.erase(id);
   forget_replica(id);
   return removed;
 }
 
 Status Home::leave_out(ExtentId id) {
-  if (leases_.end_name(id)) return remove(id);
+  if (ownership_.end_name(id)) return remove(id);
   OCM_TRY_ASSIGN(retired_[id], table_->retire(id));
   directory_->revoke(id);
   forget_replica(id);
@@ -187,9 +187,9 @@ Status Home::release(const control::ReleaseRequest& request) {
   if (request.extent.address.bits() == 0) {
     std::unordered_set<AllocationId> all{request.allocation};
     all.insert(request.parts.begin(), request.parts.end());
-    for (const ExtentId& id : leases_.of_session(session)) {
-      const control::Lease* lease = leases_.find(id);
-      if (lease == nullptr || !all.contains(lease->allocation)) continue;
+    for (const ExtentId& id : ownership_.of_session(session)) {
+      const control::Title* title = ownership_.find(id);
+      if (title == nullptr || !all.contains(title->allocation)) continue;
       tell_part_freed(made_as(id), id);  // some of it may be given only now
       (void)remove(id);
     }
@@ -200,8 +200,8 @@ Status Home::release(const control::ReleaseRequest& request) {
     return {};
   }
   const auto owned = [&](ExtentId id) {
-    const control::Lease* lease = leases_.find(id);
-    return named && lease != nullptr && lease->session == session;
+    const control::Title* title = ownership_.find(id);
+    return named && title != nullptr && title->session == session;
   };
   const auto free_part_of = [&](ExtentId was) {
     const ExtentId id = first_of(present(was));
@@ -222,12 +222,12 @@ Status Home::release(const control::ReleaseRequest& request) {
   if (!owned(id) && !opens(*extent, request.capability, Access::kReadWrite)) return Code::kPermission;
   // A program frees what has a name, of which it did not hear: that ends the name, and who holds it keeps it.
   const bool of_program = named && request.allocation == AllocationId();
-  const control::Lease* lease = leases_.find(first);
-  const bool is_late = !request.instead_of.empty() && lease != nullptr && !lease->is_of(request.instead_of);
+  const control::Title* title = ownership_.find(first);
+  const bool is_late = !request.instead_of.empty() && title != nullptr && !title->is_of(request.instead_of);
   if (is_late) return {};
   if (!of_program && !request.holders_keep) return leave_out(id);
   if (of_program) tell_part_freed(nullptr, first);
-  return leases_.end_name(first) ? remove(first) : Status();
+  return ownership_.end_name(first) ? remove(first) : Status();
 }
 
 void Home::tell_part_freed(const control::PartMoved* part, ExtentId id,
@@ -243,11 +243,11 @@ void Home::end_session(const SessionId& session, const control::Incarnation& inc
   for (Making& making : making_) {
     if (making.session == session && making.incarnation == incarnation) making.cancelled = true;
   }
-  if (!leases_.is_ended_by(session, incarnation)) return;
+  if (!ownership_.is_ended_by(session, incarnation)) return;
   std::vector<ExtentId> planned;
   for (const auto& [id, plan] : planned_) {
-    const control::Lease* lease = leases_.find(id);
-    if (lease != nullptr && lease->session == session) planned.push_back(id);
+    const control::Title* title = ownership_.find(id);
+    if (title != nullptr && title->session == session) planned.push_back(id);
   }
   // The home that leads may have given them to a name since.
   for (const ExtentId& id : planned) tell_part_freed(nullptr, id, {id_field(session)});
@@ -258,21 +258,22 @@ void Home::check_owner(const std::string& node, const control::Incarnation& inca
   const auto known = nodes_.find(node);
   has_strangers_ = has_strangers_ || known == nodes_.end();
   if (known == nodes_.end() || known->second == incarnation) return;
-  leases_.owner_node(node, known->second, core_.now_ns(), patience());
+  ownership_.owner_node(node, known->second, core_.now_ns(), patience());
 }
 
 void Home::members(const std::function<bool(const std::string&)>& is_member) {
   if (!has_strangers_) return;
   has_strangers_ = false;
-  for (const std::string& node : leases_.nodes()) {
+  for (const std::string& node : ownership_.nodes()) {
     if (!nodes_.contains(node) && !is_member(node))
-      leases_.owner_node(node, std::nullopt, core_.now_ns(), patience());
+      ownership_.owner_node(node, std::nullopt, core_.now_ns(), patience());
   }
 }
 
 void Home::free_session(const SessionId& session) {
-  for (const control::HoldId& hold : leases_.holds_of(session)) free_all(leases_.end_hold(session, hold));
-  free_all(leases_.end_session(session));
+  for (const control::HoldId& hold : ownership_.holds_of(session))
+    free_all(ownership_.end_hold(session, hold));
+  free_all(ownership_.end_session(session));
 }
 
 void Home::free_all(const std::vector<ExtentId>& ids) {
@@ -319,19 +320,19 @@ control::Task<void> Home::free_in_turns() {
           1'000'000);  // a simulation's passes take no time, and others are to come between
     free_some();
   }
-  OCM_DASSERT(leases_.nobodys() == 0);  // L7
+  OCM_DASSERT(ownership_.nobodys() == 0);  // L7
 }
 
 bool Home::may_be_freed_soon(Code refused) const {
-  return leases_.nobodys() != 0 && (refused == Code::kPoolFull || refused == Code::kLimit ||
-                                    refused == Code::kQuota || refused == Code::kNoFds);
+  return ownership_.nobodys() != 0 && (refused == Code::kPoolFull || refused == Code::kLimit ||
+                                       refused == Code::kQuota || refused == Code::kNoFds);
 }
 
 bool Home::is_valid() const {
   const auto is_reached = [this](const auto& extent) { return table_->is_live(extent->id); };
   const auto is_named = [this](const auto& one) { return published_extents_.contains(one.first); };
-  return table_->is_valid() && leases_.is_valid() && leases_.timers_fit(nodes_) &&
-         leases_.nobodys() <= to_free_.size() &&
+  return table_->is_valid() && ownership_.is_valid() && ownership_.timers_fit(nodes_) &&
+         ownership_.nobodys() <= to_free_.size() &&
          std::none_of(to_free_.begin(), to_free_.end(), is_reached) &&  // L7
          std::all_of(kept_.begin(), kept_.end(), is_named);             // K1
 }
@@ -343,15 +344,15 @@ control::SessionExtents Home::resume(const SessionId& session, const std::string
     fault::reached(fault::State::kLateResume);
     return out;
   }
-  if (!leases_.resume(session, node, incarnation)) return out;
+  if (!ownership_.resume(session, node, incarnation)) return out;
   fault::reached(fault::State::kSessionResumed);
   check_owner(node, incarnation);
-  out.holds = leases_.holds_of(session);
-  for (const ExtentId& id : leases_.of_session(session)) {
+  out.holds = ownership_.holds_of(session);
+  for (const ExtentId& id : ownership_.of_session(session)) {
     const auto extent = table_->find(id);
-    const control::Lease* lease = leases_.find(id);
-    if (!extent.is_ok() || lease == nullptr) continue;
-    out.extents.push_back({lease->allocation, describe(*extent.value())});
+    const control::Title* title = ownership_.find(id);
+    if (!extent.is_ok() || title == nullptr) continue;
+    out.extents.push_back({title->allocation, describe(*extent.value())});
     out.extents.back().extent.addresses.clear();
   }
   return out;
@@ -399,12 +400,12 @@ Status Home::publish(const control::NameChange& request) {
     // Told late, an undo ends its own attempt and not one that came after it.
     if (request.undo)
       std::erase_if(here_of, [&](const auto& extent) {
-        const control::Lease* lease = leases_.find(present(extent.id));
-        return lease == nullptr || (!lease->session && lease->attempt != request.attempt);
+        const control::Title* title = ownership_.find(present(extent.id));
+        return title == nullptr || (!title->session && title->attempt != request.attempt);
       });
     const bool is_current = std::any_of(here_of.begin(), here_of.end(), [&](const auto& extent) {
-      const control::Lease* lease = leases_.find(present(extent.id));
-      return lease != nullptr && !lease->session;
+      const control::Title* title = ownership_.find(present(extent.id));
+      return title != nullptr && !title->session;
     });
     if (request.remove || is_current) erase_published(allocation.id);
   }
@@ -419,15 +420,16 @@ Status Home::publish(const control::NameChange& request) {
     const control::PartMoved* part = remade(was);
     if (request.remove || (request.undo && ended)) {
       std::set<std::string> owners;  // a later attempt may have it by now
-      if (request.undo) owners = {control::Lease::owner_by(request.attempt), id_field(request.session)};
+      if (request.undo) owners = {control::Title::owner_by(request.attempt), id_field(request.session)};
       tell_part_freed(part, id, owners);
-      if (leases_.end_name(id)) (void)remove(id);
+      if (ownership_.end_name(id)) (void)remove(id);
     } else if (request.undo) {
-      if (!leases_.to_session(id, request.session, request.owner_node, request.owner_incarnation)) continue;
+      if (!ownership_.to_session(id, request.session, request.owner_node, request.owner_incarnation))
+        continue;
       check_owner(request.owner_node, request.owner_incarnation);
       if (part != nullptr && on_part_given_) on_part_given_(*part, id, request.attempt);
     } else {
-      leases_.to_name(id, request.attempt);
+      ownership_.to_name(id, request.attempt);
     }
   }
   if (request.remove || request.undo) return {};
@@ -442,9 +444,9 @@ Result<std::vector<ExtentId>> Home::hold(const control::HoldRequest& request) {
   std::vector<ExtentId> extents;
   for (const ExtentId& id : request.extents) extents.push_back(present(id));
   constexpr int kToldAtOnceMax = 64;
-  const bool known = leases_.has_hold(session, hold);
+  const bool known = ownership_.has_hold(session, hold);
   OCM_TRY_ASSIGN(const std::vector<ExtentId> missing,
-                 leases_.hold(session, node, incarnation, hold, extents));
+                 ownership_.hold(session, node, incarnation, hold, extents));
   check_owner(node, incarnation);
   std::vector<ExtentId> out;  // `missing`, which is in the order of `extents`, as it was asked for
   for (size_t i = 0; i < extents.size() && out.size() < missing.size(); ++i) {
@@ -455,7 +457,7 @@ Result<std::vector<ExtentId>> Home::hold(const control::HoldRequest& request) {
   for (const ExtentId& was : request.extents) {  // who asked does not know the other homes of today
     const control::PartMoved* part = late == kToldAtOnceMax ? nullptr : remade(was);
     const ExtentId now = present(was);
-    if (part == nullptr || !on_held_late_ || leases_.find(now) == nullptr) continue;
+    if (part == nullptr || !on_held_late_ || ownership_.find(now) == nullptr) continue;
     on_held_late_(*part, now, request.by);
     ++late;
   }
@@ -464,16 +466,16 @@ Result<std::vector<ExtentId>> Home::hold(const control::HoldRequest& request) {
 
 void Home::end_hold(const SessionId& session, const control::HoldId& hold) {
   over_.insert(id_field(hold));
-  free_all(leases_.end_hold(session, hold));
+  free_all(ownership_.end_hold(session, hold));
 }
 
-std::vector<control::Leases::HeldBy> Home::take_holds(const control::GivenReplica& request) {
-  std::vector<control::Leases::HeldBy> out;
+std::vector<control::Ownership::HeldBy> Home::take_holds(const control::GivenReplica& request) {
+  std::vector<control::Ownership::HeldBy> out;
   if (!request.published || fault::at(fault::Point::kHoldsStay)) return out;
-  for (const control::Leases::HeldBy& by : request.holds) {
+  for (const control::Ownership::HeldBy& by : request.holds) {
     if (over_.contains(over_key(by.session, by.incarnation)) || over_.contains(id_field(by.hold))) continue;
-    const bool known = leases_.has_hold(by.session, by.hold);
-    if (!leases_.add_to_hold(by, request.replica)) continue;
+    const bool known = ownership_.has_hold(by.session, by.hold);
+    if (!ownership_.add_to_hold(by, request.replica)) continue;
     fault::reached(fault::State::kHoldFollowed);
     check_owner(by.node, by.incarnation);
     if (!known) out.push_back(by);
@@ -500,8 +502,8 @@ std::vector<Home::ShortPart> Home::short_parts(
     const std::function<bool(ExtentId, const Degraded&)>& which) const {
   std::vector<ShortPart> out;
   for (const auto& [id, known] : degraded_) {
-    const control::Lease* lease = leases_.find(id);
-    if (lease != nullptr && !lease->name_ended && which(id, known))
+    const control::Title* title = ownership_.find(id);
+    if (title != nullptr && !title->name_ended && which(id, known))
       out.push_back({id, known.part, known.lost, known.wanted});
   }
   return out;
@@ -594,7 +596,7 @@ void Home::switch_over(ExtentId was, control::PartMoved part) {
       }
     }
   }
-  leases_.rename(was, now);
+  ownership_.rename(was, now);
   degraded_.erase(was);
   formerly_.erase(was);  // they lead to the new one: see remember()
   frozen_.erase(was);
@@ -633,7 +635,7 @@ Status Home::give(const control::GivenReplica& request, bool told) {
   const AllocationId& allocation = request.part.allocation;
   OCM_TRY(table_->find(id).status());
   // Told late, or again: the name has ended since, and would be back.
-  if (const control::Lease* lease = leases_.find(id); lease != nullptr && lease->name_ended) return {};
+  if (const control::Title* title = ownership_.find(id); title != nullptr && title->name_ended) return {};
   if (allocation == AllocationId() || request.part.now.empty() ||
       (!request.published && request.owner_node.empty()))
     return Status(Code::kInvalidArgument, "a replica is given to a session or a name");
@@ -651,17 +653,17 @@ Status Home::give(const control::GivenReplica& request, bool told) {
     if (!has_all_published(record))
       return Status(Code::kExists, "the allocation is published here with other extents");
     uint64_t attempt = request.attempt;
-    const control::Lease* own_lease = leases_.find(id);
-    const bool keeps = own_lease != nullptr && !own_lease->session && !own_lease->is_of(request.instead_of);
-    if (keeps) attempt = own_lease->attempt;  // of an attempt that came since
+    const control::Title* own_title = ownership_.find(id);
+    const bool keeps = own_title != nullptr && !own_title->session && !own_title->is_of(request.instead_of);
+    if (keeps) attempt = own_title->attempt;  // of an attempt that came since
     if (known != published_.end()) {          // one for all of it here
       for (const auto& extent : known->second.extents) {
         const ExtentId other = extent.id;
-        const control::Lease* lease = published_extents_.contains(other) ? leases_.find(other) : nullptr;
-        if (lease != nullptr && other != id) attempt = lease->attempt;
+        const control::Title* title = published_extents_.contains(other) ? ownership_.find(other) : nullptr;
+        if (title != nullptr && other != id) attempt = title->attempt;
       }
     }
-    leases_.give_to_name(id, allocation, attempt);
+    ownership_.give_to_name(id, allocation, attempt);
     if (!told) return {};
     add_published(record);
   } else {
@@ -669,7 +671,7 @@ Status Home::give(const control::GivenReplica& request, bool told) {
       return Status(Code::kCancelled, "the session is over");
     if (over_.contains(id_field(allocation))) return Status(Code::kCancelled, "it was freed");
     unpublish(id);
-    leases_.give(id, allocation, request.session, request.owner_node, request.owner_incarnation);
+    ownership_.give(id, allocation, request.session, request.owner_node, request.owner_incarnation);
     check_owner(request.owner_node, request.owner_incarnation);
   }
   if (told) remember(request.part, id);

@@ -1,6 +1,6 @@
 // The home role: makes extents for sessions of any node, and gives them back when their owners are gone.
 //
-// Every extent here is owned by a session, vouched for by its daemon, or by a name (control/leases.h).
+// Every extent here is owned by a session, vouched for by its daemon, or by a name (control/ownership.h).
 // Threads: the loop's; the table and the directory below are thread-safe.
 #pragma once
 
@@ -99,9 +99,9 @@ class Home {
   /// What names own here without a record of them here: nobody would free it with its name.
   std::vector<ExtentId> nameless() const;
   /// Null if nobody owns it.
-  const control::Lease* lease(ExtentId id) const { return leases_.find(id); }
-  std::optional<control::Leases::Vouching> vouching(const SessionId& session) const {
-    return leases_.vouching(session);
+  const control::Title* title(ExtentId id) const { return ownership_.find(id); }
+  std::optional<control::Ownership::Vouching> vouching(const SessionId& session) const {
+    return ownership_.vouching(session);
   }
   /// A second id for the bytes of a replica. Errors: those of ExtentTable::share().
   Result<ExtentDescriptor> share(ExtentId id);
@@ -135,12 +135,14 @@ class Home {
     if (has(id) && made_as(id) == nullptr) remember(part, id);
   }
   /// Of the holds that come with a replica that was given, those that were not known here.
-  std::vector<control::Leases::HeldBy> take_holds(const control::GivenReplica& request);
-  std::vector<control::Leases::HeldBy> holds_on(ExtentId id) const { return leases_.holds_on(id); }
-  bool has_hold(const control::Leases::HeldBy& by) const { return leases_.has_hold(by.session, by.hold); }
-  auto holders_of_the_ended() const { return leases_.holders_of_the_ended(); }
+  std::vector<control::Ownership::HeldBy> take_holds(const control::GivenReplica& request);
+  std::vector<control::Ownership::HeldBy> holds_on(ExtentId id) const { return ownership_.holds_on(id); }
+  bool has_hold(const control::Ownership::HeldBy& by) const {
+    return ownership_.has_hold(by.session, by.hold);
+  }
+  auto holders_of_the_ended() const { return ownership_.holders_of_the_ended(); }
   bool has_hold(const SessionId& session, const control::HoldId& id) const {
-    return leases_.has_hold(session, id);
+    return ownership_.has_hold(session, id);
   }
   /// Frees a replica that was made here for nothing.
   void discard(ExtentId id) { (void)remove(id); }
@@ -187,14 +189,15 @@ class Home {
   /// Whether a former replica of this home must not be told gone yet (M12 of control/remake.h).
   void on_needed(std::function<bool(ExtentId)> hook) { on_needed_ = std::move(hook); }
   /// Called with a part made again that was held under a former id, its extent here, and the hold.
-  void on_held_late(std::function<void(const control::PartMoved&, ExtentId, control::Leases::HeldBy)> hook) {
+  void on_held_late(
+      std::function<void(const control::PartMoved&, ExtentId, control::Ownership::HeldBy)> hook) {
     on_held_late_ = std::move(hook);
   }
   using PartFreed = std::function<void(const control::PartMoved&, const std::set<std::string>&)>;
   void on_part_freed(PartFreed hook) { on_part_freed_ = std::move(hook); }
 
   /// News of membership, and the clock: gives the sessions whose daemon is dead, or another, for longer than
-  /// the grace. It is to be asked whether it has them (L2 of control/leases.h).
+  /// the grace. It is to be asked whether it has them (L2 of control/ownership.h).
   void owner_node(const std::string& node, const std::optional<control::Incarnation>& alive);
   /// All nodes that the coordinator knows: what others own here, who never joined, is an orphan's.
   void members(const std::function<bool(const std::string&)>& is_member);
@@ -226,19 +229,19 @@ class Home {
   /// Of every kind that it can offer.
   std::vector<control::PoolInfo> pools() const;
   uint64_t extents() const { return table_->extents(); }
-  uint64_t extents_sharing_file() const { return leases_.all().sharing; }
+  uint64_t extents_sharing_file() const { return ownership_.all().sharing; }
   uint32_t next_generation() const { return table_->next_generation(); }
   /// What somebody owns here.
   struct Owned {
     uint64_t extents = 0, bytes = 0;
   };
-  Owned owned() const { return {leases_.all().extents, leases_.all().bytes}; }
+  Owned owned() const { return {ownership_.all().extents, ownership_.all().bytes}; }
   Directory& directory() { return *directory_; }
   /// None: no kind that it offers has a page cache before it.
   std::optional<cache::PageCache::Statistics> cache() const {
     return cache_ == nullptr ? std::nullopt : std::optional(cache_->pages().statistics());
   }
-  /// The invariants of the table (T1 to T3) and of the leases, and that nobody reaches what is nobody's; O(extents).
+  /// The invariants of the table (T1 to T3) and of the titles, and that nobody reaches what is nobody's; O(extents).
   bool is_valid() const;
 
  private:
@@ -252,10 +255,10 @@ class Home {
   /// Those that a user's extents have already.
   Status check_files(uint32_t uid) const;
   /// One of limited things that extents take: `what` of `most`, the limit's setting in words.
-  Status check_share_of(uint32_t uid, size_t control::Leases::User::*what, uint64_t most, const char* name,
+  Status check_share_of(uint32_t uid, size_t control::Ownership::User::*what, uint64_t most, const char* name,
                         const char* limit) const;
   /// What all users but the privileged have together.
-  uint64_t of_users(size_t control::Leases::User::*what) const;
+  uint64_t of_users(size_t control::Ownership::User::*what) const;
   static uint64_t most_files();
   /// At most `wanted`: their table is a file (`ulimit -f`).
   static uint32_t most_slots(uint64_t wanted);
@@ -295,7 +298,7 @@ class Home {
   void unpublish(ExtentId id);
   /// Frees it, or, where a name's holders read it, ends its life but keeps its pages for them.
   Status leave_out(ExtentId id);
-  /// What is nobody's any more (L7 of control/leases.h): nobody reaches it from now on, and it is freed in turns, for its
+  /// What is nobody's any more (L7 of control/ownership.h): nobody reaches it from now on, and it is freed in turns, for its
   /// home has others to answer.
   void free_all(const std::vector<ExtentId>& ids);
   void free_some();
@@ -323,7 +326,7 @@ class Home {
   std::shared_ptr<cache::KindCache> cache_;  // null: no kind has one
   std::unique_ptr<memory::ExtentTable> table_;
   std::unique_ptr<Directory> directory_;
-  control::Leases leases_{::geteuid()};
+  control::Ownership ownership_{::geteuid()};
   /// Reservations under way; cancelled ones are undone as soon as they are there.
   struct Making {
     SessionId session;
@@ -334,7 +337,7 @@ class Home {
   };
   std::list<Making> making_;
   std::optional<Orphan> orphan(const SessionId& session) const;
-  control::Leases::Patience patience() const {
+  control::Ownership::Patience patience() const {
     return {core_.config.orphan_grace_ns(), core_.config.failure_deadline_ns()};
   }
   void free_orphan(const SessionId& session);
@@ -366,7 +369,7 @@ class Home {
   void tell_part_freed(const control::PartMoved* part, ExtentId id,
                        const std::set<std::string>& owners = {}) const;
   std::function<void(const control::PartMoved&, ExtentId, uint64_t)> on_part_given_;
-  std::function<void(const control::PartMoved&, ExtentId, control::Leases::HeldBy)> on_held_late_;
+  std::function<void(const control::PartMoved&, ExtentId, control::Ownership::HeldBy)> on_held_late_;
   std::function<bool(ExtentId)> on_needed_;
   /// Their extents that live here, to the allocation's id; and how many each has.
   std::unordered_map<ExtentId, AllocationId, control::ExtentHash> published_extents_;

@@ -44,15 +44,15 @@ Status Home::keep(const AllocationId& allocation) {
   }
   std::vector<ExtentId> fresh;  // that were not kept before
   for (const auto& [id, lasting] : durable) {
-    const control::Lease* lease = leases_.find(id);
+    const control::Title* title = ownership_.find(id);
     control::GivenReplica give;
     give.replica = give.part.was = id;
     give.part.former = formerly(id);
     if (give.part.former.size() > kFormerKept)
       give.part.former.erase(give.part.former.begin(), give.part.former.end() - kFormerKept);
     give.part.epoch = epoch_of(id);
-    give.part.allocation = lease == nullptr ? allocation : lease->allocation;
-    give.attempt = lease == nullptr ? 0 : lease->attempt;
+    give.part.allocation = title == nullptr ? allocation : title->allocation;
+    give.attempt = title == nullptr ? 0 : title->attempt;
     if (id == durable.front().first) {
       give.published = record->second;
       // What a start tells anew: a record is never longer than when it was published, but for what a pool has room for.
@@ -167,8 +167,8 @@ Status Home::revive(Kind kind, control::GivenReplica give, std::unique_ptr<memor
   control::PlacedExtent& now = part.now.emplace_back(describe(*extent));
   now.part = place->part;
   now.epoch = part.epoch;
-  leases_.add_named(extent->id, part.allocation, give.attempt,
-                    {.uid = published.owner_uid, .bytes = place->bytes, .file = file_of(*extent)});
+  ownership_.add_named(extent->id, part.allocation, give.attempt,
+                       {.uid = published.owner_uid, .bytes = place->bytes, .file = file_of(*extent)});
   if (!control::relocate(published, part)) return contradicts("at no place of its allocation");
   remember(part, extent->id);
   return {};

@@ -18,7 +18,7 @@ const control::Allocation* Home::published_with(ExtentId id) const {
 }
 
 std::vector<ExtentId> Home::nameless() const {
-  std::vector<ExtentId> out = leases_.of_names();
+  std::vector<ExtentId> out = ownership_.of_names();
   std::erase_if(out, [this](ExtentId id) { return published_extents_.contains(id); });
   return out;
 }

@@ -80,26 +80,26 @@ bool Home::may_share_file(const control::ReserveRequest& r) const {
 }
 
 bool Home::gets_file(uint32_t uid) const {
-  const uint64_t users = of_users(&control::Leases::User::files);
-  return leases_.all().files < files_max_ / 4 * 3 &&  // the rest is for those that may not share one
-         used_up_share(is_privileged(uid), leases_.of_user(uid).files, users, files_max_) == Share::kOk;
+  const uint64_t users = of_users(&control::Ownership::User::files);
+  return ownership_.all().files < files_max_ / 4 * 3 &&  // the rest is for those that may not share one
+         used_up_share(is_privileged(uid), ownership_.of_user(uid).files, users, files_max_) == Share::kOk;
 }
 
-uint64_t Home::of_users(size_t control::Leases::User::*what) const {
-  uint64_t users = leases_.all().*what - leases_.of_user(0).*what;
-  if (::geteuid() != 0) users -= leases_.of_user(::geteuid()).*what;
+uint64_t Home::of_users(size_t control::Ownership::User::*what) const {
+  uint64_t users = ownership_.all().*what - ownership_.of_user(0).*what;
+  if (::geteuid() != 0) users -= ownership_.of_user(::geteuid()).*what;
   return users;
 }
 
 Status Home::check_share(const control::ReserveRequest& r) const {
   const uint32_t uid = r.uid;
   const uint64_t bytes = r.bytes_total;
-  OCM_TRY(check_share_of(uid, &control::Leases::User::extents, slots_, "extents", "[limits] extents"));
+  OCM_TRY(check_share_of(uid, &control::Ownership::User::extents, slots_, "extents", "[limits] extents"));
   if (bytes > memory::kSharedFileBytesMax && memory::traits_of(r.kind).mapped) {
     OCM_TRY(check_files(uid));
   }
   const uint64_t quota = core_.config.quota_bytes(uid);
-  const uint64_t held = leases_.of_user(uid).bytes;
+  const uint64_t held = ownership_.of_user(uid).bytes;
   if (quota != 0 && (bytes > quota || held > quota - bytes)) {
     return Status(Code::kQuota, "uid " + std::to_string(uid) + " holds " + format_bytes(held) + " of its " +
                                     format_bytes(quota) + " on node " + core_.name)
@@ -109,13 +109,13 @@ Status Home::check_share(const control::ReserveRequest& r) const {
 }
 
 Status Home::check_files(uint32_t uid) const {
-  return check_share_of(uid, &control::Leases::User::files, files_max_, "descriptors of extents",
+  return check_share_of(uid, &control::Ownership::User::files, files_max_, "descriptors of extents",
                         "LimitNOFILE");
 }
 
-Status Home::check_share_of(uint32_t uid, size_t control::Leases::User::*what, uint64_t most,
+Status Home::check_share_of(uint32_t uid, size_t control::Ownership::User::*what, uint64_t most,
                             const char* name, const char* limit) const {
-  const uint64_t mine = leases_.of_user(uid).*what, users = of_users(what);
+  const uint64_t mine = ownership_.of_user(uid).*what, users = of_users(what);
   switch (used_up_share(is_privileged(uid), mine, users, most)) {
     case Share::kOk: return {};
     case Share::kOfAllUsers:
@@ -222,9 +222,9 @@ control::Task<Result<ExtentDescriptor>> Home::reserve(control::ReserveRequest r,
   }
   if (!made.is_ok()) co_return made.status();
   const std::shared_ptr<memory::Extent> extent = std::move(made).value();
-  leases_.add(extent->id, r.session, r.owner_node, r.owner_incarnation, r.allocation,
-              {.uid = r.uid, .bytes = r.bytes_total, .file = file_of(*extent)});
-  if (leases_.all().sharing != 0 && !std::exchange(told_of_sharing_, true)) {
+  ownership_.add(extent->id, r.session, r.owner_node, r.owner_incarnation, r.allocation,
+                 {.uid = r.uid, .bytes = r.bytes_total, .file = file_of(*extent)});
+  if (ownership_.all().sharing != 0 && !std::exchange(told_of_sharing_, true)) {
     log::warn(
         "extents_share_a_file",
         {{"why",

@@ -15,7 +15,7 @@
 #include "base/ids.h"
 #include "control/allocation.h"
 #include "control/allowance.h"
-#include "control/leases.h"
+#include "control/ownership.h"
 
 namespace ocm::node {
 

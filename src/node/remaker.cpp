@@ -79,14 +79,14 @@ Remaker::Remaker(Core& core, Home& home, Cluster& cluster, Sessions& sessions)
     }(*this, id));
   });
   cluster_.on_asked([this](const SessionId& id) { return sessions_.all().contains(id); });
-  home_.on_held_late([this](const control::PartMoved& part, ExtentId here, control::Leases::HeldBy by) {
+  home_.on_held_late([this](const control::PartMoved& part, ExtentId here, control::Ownership::HeldBy by) {
     held_late(part, here, std::move(by));
   });
   home_.on_part_freed([this](const control::PartMoved& part, const std::set<std::string>& owners) {
     part_freed(part, owners);
   });
   home_.on_part_given([this](const control::PartMoved& part, ExtentId here, uint64_t attempt) {
-    part_given(part, here, {control::Lease::owner_by(attempt)});
+    part_given(part, here, {control::Title::owner_by(attempt)});
   });
   home_.on_needed([this](ExtentId id) {
     const auto is_of = [id](const std::shared_ptr<Job>& job) { return job->was == id; };
@@ -135,7 +135,7 @@ Task<bool> Remaker::make_parts_again() {
   std::map<uint32_t, uint64_t>
       failed_parts;  // by user: the more of his have failed, the longer each of these waits
   for (const auto& [id, ns] : not_before_ns_) {
-    if (const control::Lease* lease = home_.lease(id)) ++failed_parts[lease->uid];
+    if (const control::Title* title = home_.title(id)) ++failed_parts[title->uid];
   }
   const auto try_again_after = [&](const Job& job, uint64_t ns) {
     const uint64_t crowd = 1 + failed_parts[job.uid] / 256;
@@ -147,16 +147,16 @@ Task<bool> Remaker::make_parts_again() {
     const Home::ShortPart& one = led[i];
     if (!jobs_.empty() && jobs_.back()->was == one.id) co_return false;
     if (core_.now_ns() < not_before_ns(one.id) || job_of(one.id) != nullptr) continue;
-    const control::Lease* lease = home_.lease(one.id);
-    if (lease == nullptr || lease->name_ended) continue;  // freed meanwhile
-    if (!jobs_.empty() && !control::may_overtake(lease->bytes, jobs_.back()->bytes)) continue;
+    const control::Title* title = home_.title(one.id);
+    if (title == nullptr || title->name_ended) continue;  // freed meanwhile
+    if (!jobs_.empty() && !control::may_overtake(title->bytes, jobs_.back()->bytes)) continue;
     if (home_.plan_of(one.id) != nullptr) continue;  // a home that led before may have had it decided
     const auto job = std::make_shared<Job>();
     job->was = one.id;
     job->part = one.part;
     job->lost = one.lost;
     job->wanted = one.wanted;
-    job->uid = lease->uid;
+    job->uid = title->uid;
     job->since_ns = since_ns;
     co_await make_again(job);
     since_ns = core_.now_ns();
@@ -179,14 +179,14 @@ Task<bool> Remaker::make_parts_again() {
 std::vector<size_t> Remaker::order_of(const std::vector<Home::ShortPart>& parts) {
   std::vector<control::ToRemake> out;
   for (const Home::ShortPart& one : parts) {
-    const control::Lease* lease = home_.lease(one.id);
+    const control::Title* title = home_.title(one.id);
     const Job* job = job_of(one.id);
     const uint64_t copied_bytes =
         job == nullptr || job->spares.empty() ? 0 : job->copied_bytes / job->spares.size();
     out.push_back({.not_before_ns = not_before_ns(one.id), .living = one.living()});
-    if (lease == nullptr) continue;
-    out.back().uid = lease->uid;
-    out.back().bytes = lease->bytes - std::min(lease->bytes, copied_bytes);
+    if (title == nullptr) continue;
+    out.back().uid = title->uid;
+    out.back().bytes = title->bytes - std::min(title->bytes, copied_bytes);
   }
   return turns_.order(out);
 }
@@ -320,12 +320,12 @@ std::vector<Remaker::Spare> Remaker::rooms_for(const Job& job) {
 }
 
 Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
-  const control::Lease* lease = home_.lease(job->was);
-  if (lease == nullptr) co_return false;
+  const control::Title* title = home_.title(job->was);
+  if (title == nullptr) co_return false;
   const std::optional<Kind> kind = home_.kind_of(job->was);
   if (!kind) co_return false;
   job->kind = *kind;
-  job->bytes = lease->bytes;
+  job->bytes = title->bytes;
   for (const ExtentId& lost : job->lost) {
     const uint32_t partition = lost.address.partition();
     avoided_until_ns_[{job->uid, partition}] = core_.now_ns() + 10 * core_.config.failure_deadline_ns();
@@ -336,10 +336,10 @@ Task<bool> Remaker::reserve(std::shared_ptr<Job> job) {
     const Status quiet = co_await cluster_.confirm_lost(job->part, job->lost, lost);
     if (!quiet.is_ok()) co_return false;
   }
-  lease = home_.lease(job->was);
-  if (lease == nullptr) co_return false;
-  const uint32_t uid = lease->uid;
-  const std::optional<SessionId> session = lease->session;
+  title = home_.title(job->was);
+  if (title == nullptr) co_return false;
+  const uint32_t uid = title->uid;
+  const std::optional<SessionId> session = title->session;
   for (Spare& spare : rooms_for(*job)) {
     if (job->part.size() - job->lost.size() + job->spares.size() == job->wanted) break;
     const bool reserved = co_await reserve_at(job, spare, uid, session);
@@ -598,8 +598,8 @@ Task<bool> Remaker::freeze(std::shared_ptr<Job> job) {
 
 std::optional<control::GivenReplica> Remaker::next_part(Job& job) {
   const ExtentId here = job.steps.is_frozen() ? job.was : job.now.id;
-  const control::Lease* lease = home_.lease(here);
-  if (lease == nullptr) return std::nullopt;
+  const control::Title* title = home_.title(here);
+  if (title == nullptr) return std::nullopt;
   if (job.follows.now.empty()) {
     job.follows.was = job.was;
     job.follows.now.push_back(job.now);
@@ -611,7 +611,7 @@ std::optional<control::GivenReplica> Remaker::next_part(Job& job) {
     job.follows.former = home_.formerly(job.was);
     job.follows.epoch = home_.epoch_of(job.was) + 1;
     job.follows.replicas_wanted = static_cast<uint32_t>(job.wanted);
-    job.follows.allocation = lease->allocation;
+    job.follows.allocation = title->allocation;
   }
   std::optional<control::GivenReplica> out = owner_of(here);
   if (!out) return std::nullopt;  // removed: freed() comes
@@ -623,8 +623,8 @@ std::optional<control::GivenReplica> Remaker::next_part(Job& job) {
 
 bool Remaker::has_owner(const Job& job) const {
   const ExtentId here = job.steps.is_frozen() ? job.was : job.now.id;
-  const control::Lease* lease = home_.lease(here);
-  return lease != nullptr && (lease->session || home_.published_with(here) != nullptr);
+  const control::Title* title = home_.title(here);
+  return title != nullptr && (title->session || home_.published_with(here) != nullptr);
 }
 
 void Remaker::release_at(const Job& job, const Spare& spare) {

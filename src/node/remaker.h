@@ -156,7 +156,7 @@ class Remaker {
   /// A replica of a part that was made again is this home's, with the holds on it.
   Status given(const control::GivenReplica& give);
   static std::string owner_in(const control::GivenReplica& give) {
-    return give.published ? control::Lease::owner_by(give.attempt) : id_field(give.session);
+    return give.published ? control::Title::owner_by(give.attempt) : id_field(give.session);
   }
   /// Others are told so next; who they may have heard of before is in `instead_of`.
   static void note_told(Job& job, control::GivenReplica& give);
@@ -165,7 +165,7 @@ class Remaker {
   /// Errors: kNotFound (it has ended), kPeerLost (ask again).
   Status note_hold(Session& session, const std::string& id, const std::string& node);
   /// Has the daemon of a hold's session note that this home knows it, so that its end comes here.
-  control::Task<void> tell_holder(control::Leases::HeldBy by);
+  control::Task<void> tell_holder(control::Ownership::HeldBy by);
   control::Task<bool> reserve_at(std::shared_ptr<Job> job, Spare& spare, uint32_t uid,
                                  std::optional<SessionId> session);
   control::Task<bool> share_at_peers(std::shared_ptr<Job> job);
@@ -214,7 +214,7 @@ class Remaker {
   /// Nobody owns it any more: its home is told until it has heard it. Who holds it keeps it.
   /// `instead_of`: only while one of these has it; empty: whoever has it.
   void release_replica(const ExtentDescriptor& replica, const std::set<std::string>& instead_of);
-  using Holds = std::shared_ptr<const std::vector<control::Leases::HeldBy>>;
+  using Holds = std::shared_ptr<const std::vector<control::Ownership::HeldBy>>;
   /// Until its home has heard it; of a session that has ended it is freed there. `only`: of its holds these (null: all).
   control::Task<void> correct_owner(ExtentDescriptor replica, control::PartMoved part, ExtentId here,
                                     std::set<std::string> instead_of, Holds only = nullptr);
@@ -226,7 +226,7 @@ class Remaker {
   std::vector<ExtentDescriptor> new_replicas(const control::PartMoved& part) const;
   /// Held under a former id of what is here now: the homes of the new replicas are told of such holds together, and of each
   /// once.
-  void held_late(const control::PartMoved& part, ExtentId here, control::Leases::HeldBy by);
+  void held_late(const control::PartMoved& part, ExtentId here, control::Ownership::HeldBy by);
   control::Task<void> tell_held_late(ExtentId here);
   Status plan(control::PlannedPart plan);
   /// A5. Returns when the second id answers, or the replica is gone.
@@ -283,8 +283,8 @@ class Remaker {
   control::Signal thawed_{core_.env};  // a replica here may be frozen no more
   struct HeldLate {
     control::PartMoved part;
-    std::deque<control::Leases::HeldBy> holds;  // to be told
-    size_t look_at = 0;                         // so many: those that have ended are left out
+    std::deque<control::Ownership::HeldBy> holds;  // to be told
+    size_t look_at = 0;                            // so many: those that have ended are left out
     bool is_told = false;
   };
   std::map<ExtentId, std::shared_ptr<HeldLate>> held_late_;  // by replica here

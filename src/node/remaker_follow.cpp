@@ -21,7 +21,8 @@ namespace {
 bool is_peer(const control::PlannedPart& plan) { return is_in(plan.give.part.peers, plan.replica); }
 
 /// Than those.
-bool has_others(const std::vector<control::Leases::HeldBy>& holds, const std::set<control::HoldId>& those) {
+bool has_others(const std::vector<control::Ownership::HeldBy>& holds,
+                const std::set<control::HoldId>& those) {
   return std::any_of(holds.begin(), holds.end(), [&](const auto& by) { return !those.contains(by.hold); });
 }
 
@@ -71,9 +72,9 @@ Task<Status> Remaker::follow_plan(ExtentId id) {
   for (const auto& by : home_.plan_of(id)->give.holds) planned_holds.insert(by.hold);
   home_.switch_over(id, part);
   const ExtentId now = home_.present(id);
-  if (const control::Lease* lease = home_.lease(now);
-      lease != nullptr &&
-      (lease->session.has_value() == given_to_name || has_others(home_.holds_on(now), planned_holds)))
+  if (const control::Title* title = home_.title(now);
+      title != nullptr &&
+      (title->session.has_value() == given_to_name || has_others(home_.holds_on(now), planned_holds)))
     part_given(part, now, planned_owners);
   remade(part);
   tell_name(now);

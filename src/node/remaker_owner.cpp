@@ -16,28 +16,28 @@ namespace {
 
 constexpr size_t kHoldsMax = 16384;  // of one message
 
-std::vector<control::HoldId> ids_of(const std::vector<control::Leases::HeldBy>& holds) {
+std::vector<control::HoldId> ids_of(const std::vector<control::Ownership::HeldBy>& holds) {
   std::vector<control::HoldId> out;
-  for (const control::Leases::HeldBy& by : holds) out.push_back(by.hold);
+  for (const control::Ownership::HeldBy& by : holds) out.push_back(by.hold);
   return out;
 }
 
 }  // namespace
 
 std::optional<control::GivenReplica> Remaker::owner_of(ExtentId here) const {
-  const control::Lease* lease = home_.lease(here);
-  if (lease == nullptr) return std::nullopt;
+  const control::Title* title = home_.title(here);
+  if (title == nullptr) return std::nullopt;
   control::GivenReplica out;
-  if (!lease->session) {
+  if (!title->session) {
     const control::Allocation* published = home_.published_with(here);
     if (published == nullptr) return std::nullopt;
     out.published = *published;
-    out.attempt = lease->attempt;
+    out.attempt = title->attempt;
     return out;
   }
-  const auto owner = home_.vouching(*lease->session);
+  const auto owner = home_.vouching(*title->session);
   if (!owner) return std::nullopt;
-  out.session = *lease->session;
+  out.session = *title->session;
   out.owner_node = owner->node;
   out.owner_incarnation = owner->incarnation;
   return out;
@@ -46,8 +46,8 @@ std::optional<control::GivenReplica> Remaker::owner_of(ExtentId here) const {
 void Remaker::add_holds(control::GivenReplica& give, ExtentId here, const Holds& only) const {
   if (!give.published) return;
   const Holds all =
-      only ? only : std::make_shared<const std::vector<control::Leases::HeldBy>>(home_.holds_on(here));
-  for (const control::Leases::HeldBy& by : *all) {
+      only ? only : std::make_shared<const std::vector<control::Ownership::HeldBy>>(home_.holds_on(here));
+  for (const control::Ownership::HeldBy& by : *all) {
     if (give.holds.size() == kHoldsMax) break;
     if (!only || home_.has_hold(by)) give.holds.push_back(by);
   }
@@ -156,15 +156,15 @@ void Remaker::switch_over(Job& job) {
   fault::reached(fault::State::kReplicaRemade);
   if (job.follows.now.size() < job.wanted) fault::reached(fault::State::kRemadeShort);
   if (job.lost.empty()) fault::reached(fault::State::kVacancyFilled);
-  const control::Lease* lease = home_.lease(job.was);
+  const control::Title* title = home_.title(job.was);
   std::string owner;  // of a session
-  if (lease != nullptr && lease->session) {
-    const auto vouching = home_.vouching(*lease->session);
+  if (title != nullptr && title->session) {
+    const auto vouching = home_.vouching(*title->session);
     if (vouching) owner = vouching->node;
   }
-  const bool named = lease != nullptr && !lease->session;
-  const bool is_over = lease != nullptr && lease->name_ended;
-  const std::string owner_now = lease != nullptr ? lease->owner() : std::string();
+  const bool named = title != nullptr && !title->session;
+  const bool is_over = title != nullptr && title->name_ended;
+  const std::string owner_now = title != nullptr ? title->owner() : std::string();
   home_.switch_over(job.was, job.follows);
   if (is_over) part_freed(job.follows);  // since the others were given it: who holds it reads it here
   const bool held_since = named && ids_of(home_.holds_on(job.now.id)) != job.given_holds;
@@ -193,10 +193,10 @@ void Remaker::switch_over(Job& job) {
 }
 
 bool Remaker::has_another_owner(const control::GivenReplica& give) const {
-  const control::Lease* lease = home_.lease(give.replica);
-  if (lease == nullptr) return false;
-  if (give.published && !lease->session) return false;  // the records are merged
-  return lease->owner() != owner_in(give) && !lease->is_of(give.instead_of);
+  const control::Title* title = home_.title(give.replica);
+  if (title == nullptr) return false;
+  if (give.published && !title->session) return false;  // the records are merged
+  return title->owner() != owner_in(give) && !title->is_of(give.instead_of);
 }
 
 Status Remaker::given(const control::GivenReplica& give) {
@@ -206,7 +206,7 @@ Status Remaker::given(const control::GivenReplica& give) {
   }
   OCM_TRY(home_.give(give));
   if (give.published && !fault::at(fault::Point::kNewsOfOne)) tell_name(give.replica);
-  for (control::Leases::HeldBy& by : home_.take_holds(give)) core_.env.spawn(tell_holder(std::move(by)));
+  for (control::Ownership::HeldBy& by : home_.take_holds(give)) core_.env.spawn(tell_holder(std::move(by)));
   return {};
 }
 
@@ -222,7 +222,7 @@ Status Remaker::note_hold(Session& session, const std::string& id, const std::st
   return {};
 }
 
-Task<void> Remaker::tell_holder(control::Leases::HeldBy by) {
+Task<void> Remaker::tell_holder(control::Ownership::HeldBy by) {
   while (!core_.draining && home_.has_hold(by.session, by.hold)) {
     const auto owner = home_.vouching(by.session);
     if (!owner) co_return;
@@ -258,7 +258,7 @@ std::vector<ExtentDescriptor> Remaker::new_replicas(const control::PartMoved& pa
   return out;
 }
 
-void Remaker::held_late(const control::PartMoved& part, ExtentId here, control::Leases::HeldBy by) {
+void Remaker::held_late(const control::PartMoved& part, ExtentId here, control::Ownership::HeldBy by) {
   std::shared_ptr<HeldLate>& late = held_late_[here];
   if (!late) late = std::make_shared<HeldLate>();
   late->part = part;
@@ -279,7 +279,7 @@ Task<void> Remaker::tell_held_late(ExtentId here) {
   auto& all = late->holds;
   while (!all.empty() && !core_.draining) {
     const auto end = all.begin() + static_cast<ptrdiff_t>(std::min<size_t>(all.size(), kHoldsMax));
-    const Holds told = std::make_shared<const std::vector<control::Leases::HeldBy>>(all.begin(), end);
+    const Holds told = std::make_shared<const std::vector<control::Ownership::HeldBy>>(all.begin(), end);
     all.erase(all.begin(), end);
     const control::PartMoved part = late->part;
     std::vector<Task<void>> tasks;

@@ -29,7 +29,7 @@
 #include "base/assert.h"
 #include "control/allowance.h"
 #include "control/home_requests.h"
-#include "control/leases.h"
+#include "control/ownership.h"
 #include "control/recent.h"
 #include "control/rpc.h"
 #include "fabric/shm/tables.h"

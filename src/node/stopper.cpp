@@ -90,9 +90,9 @@ Task<std::set<ExtentId>> Stopper::ask_owners(std::set<ExtentId> owned) {
   std::vector<Asked> asked;
   std::map<std::pair<std::string, control::Incarnation>, size_t> open;  // where more fits
   for (const ExtentId& id : owned) {
-    const control::Lease* lease = home_.lease(id);
-    OCM_DASSERT(lease != nullptr && lease->session);
-    const auto owner = home_.vouching(*lease->session);
+    const control::Title* title = home_.title(id);
+    OCM_DASSERT(title != nullptr && title->session);
+    const auto owner = home_.vouching(*title->session);
     if (!owner) continue;
     const std::pair key(owner->node, owner->incarnation);
     auto at = open.find(key);
@@ -102,7 +102,7 @@ Task<std::set<ExtentId>> Stopper::ask_owners(std::set<ExtentId> owned) {
       asked.push_back({key.first, key.second, {}, {}});
     }
     Asked& one = asked[at->second];
-    one.query.owned.push_back({*lease->session, lease->allocation, {id}});
+    one.query.owned.push_back({*title->session, title->allocation, {id}});
     one.replicas.push_back(id);
   }
   std::vector<Task<void>> tasks;
@@ -135,8 +135,8 @@ Task<Stopper::Found> Stopper::look() {
   Found found;
   std::set<ExtentId> left;
   for (const ExtentId& id : home_.directory().replicas()) {
-    const control::Lease* lease = home_.lease(id);
-    if (lease != nullptr) left.insert(id);
+    const control::Title* title = home_.title(id);
+    if (title != nullptr) left.insert(id);
   }
   for (const auto& last : home_.last_replicas()) {
     found.last.push_back(last.id);
@@ -159,10 +159,10 @@ Task<Stopper::Found> Stopper::look() {
   std::map<ExtentId, std::set<std::string>> told_by;
   const auto holders = home_.holders_of_the_ended();  // no record of a name has that any more
   for (const ExtentId& id : left) {
-    const control::Lease* lease = home_.lease(id);
-    OCM_DASSERT(lease != nullptr);
-    if (lease->session) {
-      if (const auto owner = home_.vouching(*lease->session); owner) told_by[id] = {owner->node};
+    const control::Title* title = home_.title(id);
+    OCM_DASSERT(title != nullptr);
+    if (title->session) {
+      if (const auto owner = home_.vouching(*title->session); owner) told_by[id] = {owner->node};
     } else if (const auto held = holders.find(id); held != holders.end()) {
       told_by[id] = held->second;
     }
@@ -235,21 +235,21 @@ Task<Stopper::Found> Stopper::look() {
   // What no daemon knows is a copy that another home has under way, or its owner's daemon knows an older part.
   std::set<ExtentId> owned;
   for (const ExtentId& id : left) {
-    const control::Lease* lease = home_.lease(id);
-    if (lease != nullptr && lease->session) owned.insert(id);
+    const control::Title* title = home_.title(id);
+    if (title != nullptr && title->session) owned.insert(id);
   }
   std::set<ExtentId> unsure_of;
   if (!owned.empty()) unsure_of = co_await ask_owners(std::move(owned));
   for (const ExtentId& id : left) {
-    const control::Lease* lease = home_.lease(id);
+    const control::Title* title = home_.title(id);
     const auto by = told_by.find(id);
     const auto is_unsure = [&](const std::string& node) { return unsure.contains(node); };
     if (by == told_by.end() || std::any_of(by->second.begin(), by->second.end(), is_unsure) ||
         unsure_of.contains(id) ||
-        (lease != nullptr && lease->name_ended))  // no copy under way; its holders' records are older ones
+        (title != nullptr && title->name_ended))  // no copy under way; its holders' records are older ones
       found.unknown.push_back(id);
   }
-  const auto freed = [this](const ExtentId& id) { return home_.lease(id) == nullptr; };  // meanwhile
+  const auto freed = [this](const ExtentId& id) { return home_.title(id) == nullptr; };  // meanwhile
   std::erase_if(found.last, freed);
   std::erase_if(found.unknown, freed);
   co_return found;
@@ -268,25 +268,25 @@ Task<std::shared_ptr<const Stopper::Seen>> Stopper::see() {
   out.sessions = sessions_.count();
   size_t held = 0;
   for (const ExtentId& id : found.last) {
-    OCM_DASSERT(home_.lease(id) != nullptr);
-    held += home_.lease(id)->name_ended ? 1 : 0;
-    const uint64_t bytes = home_.lease(id)->bytes;
+    OCM_DASSERT(home_.title(id) != nullptr);
+    held += home_.title(id)->name_ended ? 1 : 0;
+    const uint64_t bytes = home_.title(id)->bytes;
     ++out.last_parts;
     out.last_bytes += bytes;
     const control::Allocation* named = home_.published_with(id);
     if (named != nullptr) seen->named.push_back({named->name, named->mode, named->owner_uid, bytes});
   }
   for (const ExtentId& id : found.unknown) {
-    OCM_DASSERT(home_.lease(id) != nullptr);
+    OCM_DASSERT(home_.title(id) != nullptr);
     ++out.unknown_parts;
-    out.unknown_bytes += home_.lease(id)->bytes;
+    out.unknown_bytes += home_.title(id)->bytes;
   }
   out.unheard.assign(found.unheard.begin(), found.unheard.end());
   uint64_t extents = 0, bytes = 0;  // replicas
   for (const ExtentId& id : home_.directory().replicas()) {
-    const control::Lease* lease = home_.lease(id);
-    extents += lease != nullptr ? 1 : 0;
-    bytes += lease != nullptr ? lease->bytes : 0;
+    const control::Title* title = home_.title(id);
+    extents += title != nullptr ? 1 : 0;
+    bytes += title != nullptr ? title->bytes : 0;
   }
   const Home::Owned owned = home_.owned();
   out.single_extents = owned.extents - std::min(owned.extents, extents);

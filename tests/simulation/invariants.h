@@ -1,4 +1,4 @@
-// The numbered invariants of control/quorum.h, loss.h, leases.h, names.h and remake.h, as far as they can be
+// The numbered invariants of control/quorum.h, loss.h, ownership.h, names.h and remake.h, as far as they can be
 // seen in what the daemons of a world hold at one moment: asked every 10 ms of virtual time, some of them
 // less often.
 //

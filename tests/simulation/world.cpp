@@ -457,8 +457,8 @@ void World::tell_of_what_is_left(size_t node) const {
   for (const auto& [id, memory] : memories) {
     for (const Memory::Piece& piece : memory->pieces) {
       if (piece.node != node || !home.is_here(piece.id)) continue;
-      const control::Lease* lease = home.lease(piece.id);
-      const auto owner = lease != nullptr && lease->session ? home.vouching(*lease->session) : std::nullopt;
+      const control::Title* title = home.title(piece.id);
+      const auto owner = title != nullptr && title->session ? home.vouching(*title->session) : std::nullopt;
       const control::Allocation* named = home.published_with(piece.id);
       const auto allocation = wire::id_from<AllocationId>(id);
       const auto& registry = (coordinator() ? coordinator() : nodes_[node].daemon)->cluster->registry();

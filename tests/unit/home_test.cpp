@@ -216,7 +216,7 @@ TEST_F(HomeTest, WhatAnEndedSessionHadIsGoneAtOnceAndFreedInTurns) {
   EXPECT_TRUE(home->is_valid());
   for (const ExtentDescriptor& extent : extents) {
     ASSERT_EQ(home->find(extent, Access::kRead).status().code(), Code::kRevoked);
-    ASSERT_EQ(home->lease(extent.id), nullptr);
+    ASSERT_EQ(home->title(extent.id), nullptr);
   }
   EXPECT_GT(home->pool(Kind::kDram).bytes_reclaiming, used_bytes / 2) << "who places extents counts on it";
   EXPECT_TRUE(home->resume(session, "owner", kSecond).extents.empty());

@@ -65,7 +65,7 @@ struct Taken {
 };
 
 /// What a home remembers of one extent's owner.
-struct Lease : Taken {
+struct Title : Taken {
   AllocationId allocation;
   std::optional<SessionId> session;  // none: owned by the name of `allocation`, or by holders
   bool name_ended = false;           // freed with the last hold
@@ -85,15 +85,15 @@ struct Lease : Taken {
   static std::string owner_by(uint64_t attempt) { return "publish " + std::to_string(attempt); }
 };
 
-class Leases {
+class Ownership {
  public:
-  explicit Leases(uint32_t privileged = 0, size_t held_bytes_max = kUserBytesMax)
+  explicit Ownership(uint32_t privileged = 0, size_t held_bytes_max = kUserBytesMax)
       : privileged_(privileged), held_bytes_max_(held_bytes_max) {}
 
   void add(ExtentId id, const SessionId& session, const std::string& node, const Incarnation& incarnation,
            const AllocationId& allocation, const Taken& taken) {
-    OCM_DASSERT(!leases_.contains(id));  // L1
-    leases_[id] = Lease{taken, allocation, session};
+    OCM_DASSERT(!titles_.contains(id));  // L1
+    titles_[id] = Title{taken, allocation, session};
     owner_of(session, node, incarnation).extents.insert(id);
     all_.add(taken);
     users_[taken.uid].add(taken);
@@ -101,22 +101,22 @@ class Leases {
 
   /// Of a former run of this home: its name has it.
   void add_named(ExtentId id, const AllocationId& allocation, uint64_t attempt, const Taken& taken) {
-    OCM_DASSERT(!leases_.contains(id));  // L1
-    Lease& lease = leases_[id] = Lease{taken, allocation, std::nullopt};
-    lease.attempt = attempt;
+    OCM_DASSERT(!titles_.contains(id));  // L1
+    Title& title = titles_[id] = Title{taken, allocation, std::nullopt};
+    title.attempt = attempt;
     all_.add(taken);
     users_[taken.uid].add(taken);
   }
 
   /// Null if nobody owns it.
-  const Lease* find(ExtentId id) const {
-    const auto it = leases_.find(id);
-    return it == leases_.end() || it->second.nobodys ? nullptr : &it->second;
+  const Title* find(ExtentId id) const {
+    const auto it = titles_.find(id);
+    return it == titles_.end() || it->second.nobodys ? nullptr : &it->second;
   }
 
   bool remove(ExtentId id) {
-    const auto it = leases_.find(id);
-    if (it == leases_.end()) return false;
+    const auto it = titles_.find(id);
+    if (it == titles_.end()) return false;
     if (it->second.session) disown(*it->second.session, id);
     const auto user = users_.find(it->second.uid);
     OCM_DASSERT(user != users_.end());
@@ -125,7 +125,7 @@ class Leases {
     if (user->second.extents == 0) users_.erase(user);
     held_.erase(id);
     nobodys_ -= it->second.nobodys ? 1 : 0;
-    leases_.erase(it);
+    titles_.erase(it);
     return true;
   }
 
@@ -136,7 +136,7 @@ class Leases {
     OCM_DASSERT(owner->second.holds.empty());
     std::vector<ExtentId> out(owner->second.extents.begin(), owner->second.extents.end());
     owners_.erase(owner);
-    for (const ExtentId& id : out) make_nobodys(leases_.at(id));
+    for (const ExtentId& id : out) make_nobodys(titles_.at(id));
     return out;
   }
   /// So many are still to be freed.
@@ -144,13 +144,13 @@ class Leases {
 
   /// The same bytes, their owner and holders, under another id. False if nobody owns `was`.
   bool rename(ExtentId was, ExtentId now) {
-    const auto it = leases_.find(was);
-    if (it == leases_.end() || it->second.nobodys || leases_.contains(now)) return false;
-    const Lease lease = it->second;
-    leases_.erase(it);
-    leases_.emplace(now, lease);
-    if (lease.session) {
-      auto& extents = owners_.at(*lease.session).extents;
+    const auto it = titles_.find(was);
+    if (it == titles_.end() || it->second.nobodys || titles_.contains(now)) return false;
+    const Title title = it->second;
+    titles_.erase(it);
+    titles_.emplace(now, title);
+    if (title.session) {
+      auto& extents = owners_.at(*title.session).extents;
       extents.erase(was);
       extents.insert(now);
     }
@@ -170,12 +170,12 @@ class Leases {
   bool give(ExtentId id, const AllocationId& allocation, const SessionId& session, const std::string& node,
             const Incarnation& incarnation) {
     if (!to_name(id, 0)) return false;
-    leases_.find(id)->second.allocation = allocation;
+    titles_.find(id)->second.allocation = allocation;
     return to_session(id, session, node, incarnation);
   }
   /// The same, to a name.
   bool give_to_name(ExtentId id, const AllocationId& allocation, uint64_t attempt) {
-    const auto it = leases_.find(id);
+    const auto it = titles_.find(id);
     if (!to_name(id, attempt)) return false;
     it->second.allocation = allocation;
     return true;
@@ -193,8 +193,8 @@ class Leases {
 
   /// From the session to the name of its allocation.
   bool to_name(ExtentId id, uint64_t attempt) {
-    const auto it = leases_.find(id);
-    if (it == leases_.end() || it->second.nobodys) return false;
+    const auto it = titles_.find(id);
+    if (it == titles_.end() || it->second.nobodys) return false;
     if (it->second.session) disown(*it->second.session, id);
     it->second.session.reset();
     it->second.attempt = attempt;
@@ -203,8 +203,8 @@ class Leases {
   /// Back to the session, when publishing failed halfway.
   bool to_session(ExtentId id, const SessionId& session, const std::string& node,
                   const Incarnation& incarnation) {
-    const auto it = leases_.find(id);
-    if (it == leases_.end() || it->second.session || it->second.nobodys) return false;
+    const auto it = titles_.find(id);
+    if (it == titles_.end() || it->second.session || it->second.nobodys) return false;
     it->second.session = session;
     it->second.name_ended = false;
     owner_of(session, node, incarnation).extents.insert(id);
@@ -214,8 +214,8 @@ class Leases {
   /// The name is over, or goes on without the extent. True if the extent is to be freed now; else its last
   /// hold will say so.
   bool end_name(ExtentId id) {
-    const auto it = leases_.find(id);
-    if (it == leases_.end() || it->second.session || it->second.nobodys || !held_.contains(id)) return true;
+    const auto it = titles_.find(id);
+    if (it == titles_.end() || it->second.session || it->second.nobodys || !held_.contains(id)) return true;
     if (fault::at(fault::Point::kHoldIgnored)) return true;
     it->second.name_ended = true;
     return false;
@@ -243,8 +243,8 @@ class Leases {
     }
     std::vector<ExtentId> held, missing;
     for (const ExtentId& extent : extents) {
-      const auto it = leases_.find(extent);
-      const bool named = it != leases_.end() && it->second.is_named();
+      const auto it = titles_.find(extent);
+      const bool named = it != titles_.end() && it->second.is_named();
       (named ? held : missing).push_back(extent);
     }
     if (known != owners_.end() && known->second.holds.contains(id)) {
@@ -277,9 +277,9 @@ class Leases {
       it->second.erase({id, session});
       if (!it->second.empty()) continue;
       held_.erase(it);
-      Lease& lease = leases_.at(extent);
-      if (!lease.name_ended) continue;
-      make_nobodys(lease);
+      Title& title = titles_.at(extent);
+      if (!title.name_ended) continue;
+      make_nobodys(title);
       free.push_back(extent);
     }
     OCM_DASSERT(owner->second.held >= hold->second.size());
@@ -316,8 +316,8 @@ class Leases {
     for (const auto& [session, owner] : owners_) {
       for (const auto& [id, extents] : owner.holds) {
         for (const ExtentId& extent : extents) {
-          const auto lease = leases_.find(extent);
-          if (lease != leases_.end() && lease->second.name_ended) out[extent].insert(owner.node);
+          const auto title = titles_.find(extent);
+          if (title != titles_.end() && title->second.name_ended) out[extent].insert(owner.node);
         }
       }
     }
@@ -330,8 +330,8 @@ class Leases {
   /// One more extent of a hold that may be here already. False if it lists it, if no name owns it, or if the user's
   /// holds take too much (L5).
   bool add_to_hold(const HeldBy& by, ExtentId extent) {
-    const auto lease = leases_.find(extent);
-    if (lease == leases_.end() || !lease->second.is_named()) return false;
+    const auto title = titles_.find(extent);
+    if (title == titles_.end() || !title->second.is_named()) return false;
     const uint32_t uid = uid_of(by.session);
     const auto known = owners_.find(by.session);
     const std::vector<ExtentId>* there = nullptr;
@@ -370,8 +370,8 @@ class Leases {
   /// What names own that have not ended, in no order.
   std::vector<ExtentId> of_names() const {
     std::vector<ExtentId> out;
-    for (const auto& [id, lease] : leases_) {
-      if (lease.is_named()) out.push_back(id);
+    for (const auto& [id, title] : titles_) {
+      if (title.is_named()) out.push_back(id);
     }
     return out;
   }
@@ -503,26 +503,26 @@ class Leases {
         held += extents.size();
         bytes_held[uid_of(session)] += held_bytes(extents.size());
         for (const ExtentId& extent : extents) {
-          if (leases_.contains(extent)) holders[extent].emplace(id, session);
+          if (titles_.contains(extent)) holders[extent].emplace(id, session);
         }
       }
       if (held != owner.held) return false;
       for (const ExtentId& id : owner.extents) {
-        const auto it = leases_.find(id);
-        if (it == leases_.end() || it->second.session != session) return false;
+        const auto it = titles_.find(id);
+        if (it == titles_.end() || it->second.session != session) return false;
       }
       owned += owner.extents.size();
     }
     size_t with_session = 0, nobodys = 0;
     User all;
     std::unordered_map<uint32_t, User> kept;
-    for (const auto& [id, lease] : leases_) {
-      with_session += lease.session ? 1 : 0;
-      kept[lease.uid].add(lease);
-      all.add(lease);
-      if (lease.name_ended && (lease.session || !holders.contains(id))) return false;
-      if (lease.nobodys && (lease.session || lease.name_ended)) return false;
-      nobodys += lease.nobodys ? 1 : 0;
+    for (const auto& [id, title] : titles_) {
+      with_session += title.session ? 1 : 0;
+      kept[title.uid].add(title);
+      all.add(title);
+      if (title.name_ended && (title.session || !holders.contains(id))) return false;
+      if (title.nobodys && (title.session || title.name_ended)) return false;
+      nobodys += title.nobodys ? 1 : 0;
     }
     const bool bounded = std::all_of(bytes_held.begin(), bytes_held.end(), [this](const auto& one) {
       return one.first == 0 || one.first == privileged_ || one.second <= held_bytes_max_;  // L5
@@ -550,11 +550,11 @@ class Leases {
     OrphanTimer orphan;
   };
 
-  void make_nobodys(Lease& lease) {
-    OCM_DASSERT(!lease.nobodys);
-    lease.session.reset();
-    lease.name_ended = false;
-    lease.nobodys = true;
+  void make_nobodys(Title& title) {
+    OCM_DASSERT(!title.nobodys);
+    title.session.reset();
+    title.name_ended = false;
+    title.nobodys = true;
     ++nobodys_;
   }
   static bool lists(const std::vector<ExtentId>& sorted, ExtentId id) {
@@ -586,7 +586,7 @@ class Leases {
 
   const uint32_t privileged_;
   const size_t held_bytes_max_;
-  std::unordered_map<ExtentId, Lease, ExtentHash> leases_;
+  std::unordered_map<ExtentId, Title, ExtentHash> titles_;
   std::unordered_map<SessionId, Owner> owners_;
   std::unordered_map<ExtentId, std::set<std::pair<HoldId, SessionId>>, ExtentHash> held_;  // L4
   std::unordered_map<uint32_t, User> users_;
