@@ -209,7 +209,7 @@ typedef struct ocm_allocation_options {
   { sizeof(ocm_allocation_options), OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, NULL, 0, OCM_FABRIC_ANY, 0 }
 
 /* Allocates `bytes` (> 0). `options` may be NULL: DRAM, single, placed by the cluster, nearest first.
- * Up to 32 KiB of single, opaque DRAM comes out of a slab leased to the session, without a call.
+ * Up to 32 KiB of single, opaque DRAM comes out of a slab lent to the session, without a call.
  * Cost: at most 1 us from a slab, one control round trip otherwise.
  * Errors: POOL_FULL (says what is free and where), QUOTA, UNKNOWN_NODE, UNSUPPORTED (kind).
  * Source: Oncilla (Cluster '13) IV, oncilla_alloc: opaque and transparent operators. */
@@ -243,7 +243,7 @@ typedef struct ocm_allocation_info {
   uint32_t extents;
   ocm_access access;
   bool published;
-  bool slab; /* a piece of a slab leased to the session */
+  bool slab; /* a piece of a slab lent to the session */
   /* Of its name; 0 and 0 while it has none. A published one with mode 0: the library is older than these fields. */
   uint32_t owner_uid;
   uint32_t mode;

@@ -86,42 +86,42 @@ Status Allocation::create(Session& session, uint64_t bytes, const AllocationOpti
       if (!zeroed.is_ok()) (void)free();
       return zeroed;
     }
-    // No room for a whole slab, or none are leased: the cluster may still have room for so few bytes.
+    // No room for a whole slab, or none are lent: the cluster may still have room for so few bytes.
     if (piece.status().code() != Code::kPoolFull && piece.status().code() != Code::kUnsupported &&
         piece.status().code() != Code::kQuota) {
       return piece.status();
     }
   }
-  OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease, request_lease(session, bytes, options));
-  if (lease->shape.bytes != bytes) {
-    (void)return_lease(session, ReturnedLease(*lease));
+  OCM_TRY_ASSIGN(std::unique_ptr<Grant> grant, request_grant(session, bytes, options));
+  if (grant->shape.bytes != bytes) {
+    (void)return_grant(session, ReturnedGrant(*grant));
     return Status(Code::kProtocol, "the daemon granted another length");
   }
-  take_lease(session, std::move(lease), options.flags);
+  take_grant(session, std::move(grant), options.flags);
   return {};
 }
 
 bool Allocation::is_valid() const {
   const std::byte* const direct = direct_.load(std::memory_order_acquire);
   if (session_ == nullptr) {
-    return slab_ == nullptr && lease_ == nullptr && binding() == nullptr && direct == nullptr &&
+    return slab_ == nullptr && grant_ == nullptr && binding() == nullptr && direct == nullptr &&
            order() == &own_order_;
   }
-  if ((slab_ != nullptr) == (lease_ != nullptr) || binding() == nullptr || shape_.bytes == 0) return false;
+  if ((slab_ != nullptr) == (grant_ != nullptr) || binding() == nullptr || shape_.bytes == 0) return false;
   if (binding()->places().size() != shape_.extents) return false;
-  if (lease_ != nullptr && shape_.layout == Layout::kSequence && !lease_->sequence.is_valid()) return false;
+  if (grant_ != nullptr && shape_.layout == Layout::kSequence && !grant_->sequence.is_valid()) return false;
   return direct == nullptr || (shape_.extents == 1 && !replicated());  // A1
 }
 
 Status Allocation::attach(Session& session, const std::string& name, Access access, bool hold) {
   OCM_ASSERT(session_ == nullptr);
-  OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease, attach_lease(session, name, access, hold));
-  take_lease(session, std::move(lease), 0);
+  OCM_TRY_ASSIGN(std::unique_ptr<Grant> grant, attach_grant(session, name, access, hold));
+  take_grant(session, std::move(grant), 0);
   return {};
 }
 
 void Allocation::take_piece(Session& session, uint64_t bytes, const SlabPiece& piece, uint32_t flags) {
-  OCM_ASSERT(piece.slab != nullptr && slab_ == nullptr && lease_ == nullptr);
+  OCM_ASSERT(piece.slab != nullptr && slab_ == nullptr && grant_ == nullptr);
   const Binding* const bound = piece.slab->binding.load(std::memory_order_acquire);
   const Extent& extent = (*bound)[0];
   OCM_DASSERT(piece.offset + bytes <= extent.descriptor().bytes);
@@ -140,19 +140,19 @@ void Allocation::take_piece(Session& session, uint64_t bytes, const SlabPiece& p
   }
 }
 
-void Allocation::take_lease(Session& session, std::unique_ptr<Lease> lease, uint32_t flags) {
-  OCM_ASSERT(lease != nullptr && !lease->bindings.empty() && slab_ == nullptr);
-  shape_ = lease->shape;
-  kind_ = lease->kind;
-  durable_ = lease->durable;
-  access_ = lease->access;
+void Allocation::take_grant(Session& session, std::unique_ptr<Grant> grant, uint32_t flags) {
+  OCM_ASSERT(grant != nullptr && !grant->bindings.empty() && slab_ == nullptr);
+  shape_ = grant->shape;
+  kind_ = grant->kind;
+  durable_ = grant->durable;
+  access_ = grant->access;
   checksum_ = (flags & kChecksum) != 0;
   base_ = 0;
   session_ = &session;
-  lease_ = std::move(lease);
-  shared_order_ = session.orders().of(lease_->id);
+  grant_ = std::move(grant);
+  shared_order_ = session.orders().of(grant_->id);
   order_.store(shared_order_.get(), std::memory_order_relaxed);
-  binding_.store(lease_->bindings.back().get(), std::memory_order_release);
+  binding_.store(grant_->bindings.back().get(), std::memory_order_release);
   // Replicas are never used directly: every put must reach all of them.
   if (shape_.extents == 1 && !replicated()) {
     Extent& only = extent(0);
@@ -164,16 +164,16 @@ void Allocation::take_lease(Session& session, std::unique_ptr<Lease> lease, uint
 }
 
 Result<bool> Allocation::rebind(const std::shared_ptr<Daemon>& daemon, Reply reply) {
-  Lease& lease = granted();
-  std::lock_guard lock(lease.rebinding);
-  OCM_TRY_ASSIGN(const bool changed, rebind_lease(*session_, daemon, std::move(reply), lease));
-  const Binding* const now = lease.bindings.back().get();
+  Grant& grant = granted();
+  std::lock_guard lock(grant.rebinding);
+  OCM_TRY_ASSIGN(const bool changed, rebind_grant(*session_, daemon, std::move(reply), grant));
+  const Binding* const now = grant.bindings.back().get();
   if (slab_ != nullptr) slab_->binding.store(now, std::memory_order_release);
   // Another piece of the slab may have had the answer before.
   const bool moved = binding_.exchange(now, std::memory_order_acq_rel) != now;
   if (moved && !replicated()) {
     std::lock_guard opening(opening_);
-    lease.moved.store(true, std::memory_order_relaxed);
+    grant.moved.store(true, std::memory_order_relaxed);
     direct_.store(nullptr, std::memory_order_release);
   }
   return changed || moved;
@@ -182,7 +182,7 @@ Result<bool> Allocation::rebind(const std::shared_ptr<Daemon>& daemon, Reply rep
 Code Allocation::follow(ExtentId tried, bool silent) {
   const Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
   if (!daemon.is_ok()) return daemon.status().code();
-  wire::Envelope request = resolve_request(lease_id(), tried, silent);
+  wire::Envelope request = resolve_request(grant_id(), tried, silent);
   Result<Reply> reply = session_->call(request);
   if (!reply.is_ok()) return reply.status().code();
   const Result<bool> changed = rebind(daemon.value(), std::move(*reply));
@@ -192,8 +192,8 @@ Code Allocation::follow(ExtentId tried, bool silent) {
 
 void Allocation::was_not_resolved(ExtentId tried, Code known, bool silent, uint64_t now_ns) {
   if (replicated()) {
-    const std::lock_guard lock(lease_->rebinding);
-    lease_->not_resolved[tried] = {known, now_ns};
+    const std::lock_guard lock(grant_->rebinding);
+    grant_->not_resolved[tried] = {known, now_ns};
   } else if (silent)
     granted().resolves_from_ns.store(now_ns + kResolveAgainNs, std::memory_order_relaxed);
   else if (ends_part(known))
@@ -202,9 +202,9 @@ void Allocation::was_not_resolved(ExtentId tried, Code known, bool silent, uint6
 
 std::optional<Code> Allocation::not_resolved_since(ExtentId tried, uint64_t failed_ns) {
   if (!replicated()) return std::nullopt;
-  const std::lock_guard lock(lease_->rebinding);
-  const auto known = lease_->not_resolved.find(tried);
-  if (known == lease_->not_resolved.end() || known->second.second < failed_ns) return std::nullopt;
+  const std::lock_guard lock(grant_->rebinding);
+  const auto known = grant_->not_resolved.find(tried);
+  if (known == grant_->not_resolved.end() || known->second.second < failed_ns) return std::nullopt;
   return known->second.first;
 }
 
@@ -258,15 +258,15 @@ Status Allocation::free() {
     clear();
     return {};
   }
-  const ReturnedLease granted(*lease_);
+  const ReturnedGrant granted(*grant_);
   clear();
-  return return_lease(session, granted);
+  return return_grant(session, granted);
 }
 
 void Allocation::clear() {
   direct_.store(nullptr, std::memory_order_relaxed);
   binding_.store(nullptr, std::memory_order_relaxed);
-  lease_.reset();
+  grant_.reset();
   order_.store(&own_order_, std::memory_order_relaxed);
   shared_order_.reset();
   slab_ = nullptr;
@@ -316,7 +316,7 @@ Result<std::byte*> Allocation::open_here(const Piece& piece, ExtentId& tried) {
 
 std::pair<uint64_t, uint64_t> Allocation::range_of(uint32_t index) const {
   if (slab_ != nullptr) return {0, shape_.bytes};
-  if (shape_.layout == Layout::kSequence) return lease_->sequence.range_of(index);
+  if (shape_.layout == Layout::kSequence) return grant_->sequence.range_of(index);
   return {0, extent(index).descriptor().bytes};
 }
 
@@ -337,20 +337,20 @@ Status Allocation::publish(const std::string& name, uint32_t mode) {
   wire::PublishRequest& publish = *request.mutable_publish();
   publish.set_name(name);
   publish.set_mode(mode);
-  publish.set_allocation_id(lease_->id.bytes.data(), lease_->id.bytes.size());
+  publish.set_allocation_id(grant_->id.bytes.data(), grant_->id.bytes.size());
   // Shown to the daemon's next run if this one ends before it answers.
-  const bool in_doubt = std::exchange(lease_->may_be_named, true);
-  session_->doubt_name(lease_->id, true);
+  const bool in_doubt = std::exchange(grant_->may_be_named, true);
+  session_->doubt_name(grant_->id, true);
   const Result<Reply> reply = session_->call(request);
   const Status done = reply.status();
-  lease_->may_be_named = !done.is_ok() && (in_doubt || is_unanswered(done.code()));
-  session_->doubt_name(lease_->id, lease_->may_be_named);
+  grant_->may_be_named = !done.is_ok() && (in_doubt || is_unanswered(done.code()));
+  session_->doubt_name(grant_->id, grant_->may_be_named);
   if (!done.is_ok()) return done;
   const wire::Envelope& told = *reply.value().message;
   if (told.has_published()) {
-    lease_->set_published({name, told.published().owner_uid(), told.published().mode()});
+    grant_->set_published({name, told.published().owner_uid(), told.published().mode()});
   } else {  // a daemon of the version before
-    lease_->set_published({name, session_->daemon_now()->uid(), mode == 0 ? kModeDefault : mode});
+    grant_->set_published({name, session_->daemon_now()->uid(), mode == 0 ? kModeDefault : mode});
   }
   return done;
 }
@@ -373,7 +373,7 @@ Status Allocation::move_to_own_extent() {
   direct_.store(nullptr, std::memory_order_release);
   session_->slabs().give(slab_, piece_);
   slab_ = nullptr;
-  take_lease(*session_, std::move(fresh.lease_), options.flags);
+  take_grant(*session_, std::move(fresh.grant_), options.flags);
   fresh.clear();
   return {};
 }

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "client/lease.h"
+#include "client/grant.h"
 #include "client/order.h"
 #include "client/slab.h"
 
@@ -49,7 +49,7 @@ class Allocation {
   /// The bytes where they are contiguous on this host. Errors: kUnsupported, kOutOfRange.
   Result<std::byte*> pointer(uint64_t offset, uint64_t bytes);
 
-  /// A1, and that it is a piece of a slab, or has a lease, or is empty. Cost: one look.
+  /// A1, and that it is a piece of a slab, or has a grant, or is empty. Cost: one look.
   bool is_valid() const;
 
   Session* session() const { return session_; }
@@ -60,15 +60,15 @@ class Allocation {
   Access access() const { return access_; }
   bool published() const { return name() != nullptr; }
   /// Null while it is not published.
-  const PublishedName* name() const { return lease_ == nullptr ? nullptr : lease_->published(); }
+  const PublishedName* name() const { return grant_ == nullptr ? nullptr : grant_->published(); }
   bool slab() const { return slab_ != nullptr; }
   /// A get may read any replica of a piece, and a put must reach all of them.
-  bool replicated() const { return lease_ != nullptr && lease_->replicated; }
+  bool replicated() const { return grant_ != nullptr && grant_->replicated; }
   /// Replicated sequences are written before they are joined.
   bool read_only_layout() const { return shape_.layout == Layout::kSequence && replicated(); }
   /// As client::first_piece(), of any layout.
   Piece piece_at(uint64_t offset, uint64_t length) const {
-    return shape_.layout == Layout::kSequence ? lease_->sequence.first_piece(offset, length)
+    return shape_.layout == Layout::kSequence ? grant_->sequence.first_piece(offset, length)
                                               : first_piece(shape_, offset, length);
   }
   /// Where the bytes of an extent begin in the allocation, and how many they are. Striped: 0.
@@ -79,18 +79,18 @@ class Allocation {
   /// The extents as they are now. It lives as long as the allocation. Cost: one load.
   const Binding* binding() const { return binding_.load(std::memory_order_acquire); }
   /// `reply` is the daemon's to ResolveRequest. True if the binding changed, or an extent is known as lost
-  /// now. Errors: as rebind_lease().
+  /// now. Errors: as rebind_grant().
   Result<bool> rebind(const std::shared_ptr<Daemon>& daemon, Reply reply);
   /// Extent `tried` did not answer (`silent`), or it answered kRevoked. Asks the daemon, and waits for its answer. kOk:
   /// what was not done there may be tried again. Else what the daemon knows, for after_resolve().
   Code follow(ExtentId tried, bool silent);
   /// By which the daemon knows it.
-  const AllocationId& lease_id() const { return granted().id; }
+  const AllocationId& grant_id() const { return granted().id; }
   /// Of parts of one extent, whose home was silent, or which the daemon knows as freed: not worth asking again now.
   bool resolves(bool silent, uint64_t now_ns) const {
-    const Lease& lease = granted();
-    return !lease.over.load(std::memory_order_relaxed) &&
-           (!silent || now_ns >= lease.resolves_from_ns.load(std::memory_order_relaxed));
+    const Grant& grant = granted();
+    return !grant.over.load(std::memory_order_relaxed) &&
+           (!silent || now_ns >= grant.resolves_from_ns.load(std::memory_order_relaxed));
   }
   void was_not_resolved(ExtentId tried, Code known, bool silent, uint64_t now_ns);
   /// What the daemon said of a part with replicas, if it knew nothing new of it after `failed_ns`: of many operations that
@@ -99,7 +99,7 @@ class Allocation {
   /// So often an operation starts over, with what the daemon answers.
   static constexpr uint32_t kRebindsMax = 8;
   uint64_t base() const { return base_; }
-  const AllocationId& id() const { return lease_->id; }
+  const AllocationId& id() const { return grant_->id; }
 
   /// kOutOfRange unless [offset, offset + length) lies inside; overflow-safe.
   Code check_range(uint64_t offset, uint64_t length) const {
@@ -136,11 +136,11 @@ class Allocation {
   bool extent_usable() const {
     return life_.alive() && !life_.daemon_lost() && under_way().busy.load(std::memory_order_acquire) == 0;
   }
-  void take_lease(Session& session, std::unique_ptr<Lease> lease, uint32_t flags);
+  void take_grant(Session& session, std::unique_ptr<Grant> grant, uint32_t flags);
   void take_piece(Session& session, uint64_t bytes, const SlabPiece& piece, uint32_t flags);
   Result<std::byte*> open_here(const Piece& piece, ExtentId& tried);
   Status move_to_own_extent();
-  Lease& granted() const { return slab_ != nullptr ? *slab_->lease : *lease_; }
+  Grant& granted() const { return slab_ != nullptr ? *slab_->grant : *grant_; }
   Status fill_zeros();
   void use_directly(const Extent& extent, std::byte* data);
 
@@ -156,7 +156,7 @@ class Allocation {
   std::atomic<bool> pointer_taken_{false};
   // ----
   Session* session_ = nullptr;
-  std::atomic<const Binding*> binding_{nullptr};  // of the lease or the slab's
+  std::atomic<const Binding*> binding_{nullptr};  // of the grant or the slab's
   uint64_t base_ = 0;
   Slab* slab_ = nullptr;
   uint32_t piece_ = 0;
@@ -164,7 +164,7 @@ class Allocation {
   std::shared_ptr<Order> shared_order_;  // by all of the session's handles of one allocation
   std::atomic<int> deferred_error_{0};
   std::mutex opening_;            // one thread sets direct_ and what it needs
-  std::unique_ptr<Lease> lease_;  // null for a piece of a slab
+  std::unique_ptr<Grant> grant_;  // null for a piece of a slab
 };
 
 /// Null: memory of this program.

@@ -9,7 +9,7 @@
 //   B2 an operation uses one binding for each end, from its start until it ends or starts over: a put to B' of one
 //      and A of another would miss C.
 //   B3 the places of one part come from one answer of the daemon, and never from an older one than they did.
-//   B4 bindings end with the lease: operations may be in any. Extents too, or with what it is joined into: pointers
+//   B4 bindings end with the grant: operations may be in any. Extents too, or with what it is joined into: pointers
 //      of the program may be in any.
 #pragma once
 

@@ -61,38 +61,38 @@ Status Allocation::join(Session& session, std::span<Allocation* const> parts) {
     return Status(Code::kInvalidArgument, "no parts are given: join at least one allocation");
   OCM_TRY(check_parts(session, parts));
   // All that may fail comes before the daemon's answer: from then on the parts are no more.
-  auto lease = std::make_unique<Lease>();
-  lease->sequence.reserve(parts.size());
-  lease->parts.reserve(parts.size());
-  lease->replicated = parts.front()->replicated();
-  lease->session = parts.front()->lease_->session;
+  auto grant = std::make_unique<Grant>();
+  grant->sequence.reserve(parts.size());
+  grant->parts.reserve(parts.size());
+  grant->replicated = parts.front()->replicated();
+  grant->session = parts.front()->grant_->session;
   bool checksums = false;
   size_t extents = 0;
   for (Allocation* part : parts) {
     if (!session.under_way().drain(part)) return os::interrupted();
-    lease->sequence.add(part->bytes(), part->shape().extents);
-    lease->parts.push_back(part->id());
+    grant->sequence.add(part->bytes(), part->shape().extents);
+    grant->parts.push_back(part->id());
     checksums = checksums || part->checksum();
-    extents += part->lease_->extents.size();
+    extents += part->grant_->extents.size();
   }
-  lease->extents.reserve(extents);
+  grant->extents.reserve(extents);
   std::vector<Binding::Place> places;
-  places.reserve(lease->sequence.extents());
+  places.reserve(grant->sequence.extents());
   for (Allocation* part : parts)
     places.insert(places.end(), part->binding()->places().begin(), part->binding()->places().end());
-  lease->bindings.push_back(std::make_unique<const Binding>(std::move(places)));
-  lease->shape = {lease->sequence.bytes(), 0, lease->sequence.extents(), Layout::kSequence};
-  OCM_DASSERT(lease->sequence.is_valid() &&
-              lease->sequence.extents() == lease->bindings.back()->places().size());
-  OCM_TRY_ASSIGN(lease->id, request_join(session, lease->parts));
+  grant->bindings.push_back(std::make_unique<const Binding>(std::move(places)));
+  grant->shape = {grant->sequence.bytes(), 0, grant->sequence.extents(), Layout::kSequence};
+  OCM_DASSERT(grant->sequence.is_valid() &&
+              grant->sequence.extents() == grant->bindings.back()->places().size());
+  OCM_TRY_ASSIGN(grant->id, request_join(session, grant->parts));
   int error = 0;
   for (Allocation* part : parts) {
     session.under_way().detach(part);
     if (error == 0) error = part->deferred_error_.load(std::memory_order_relaxed);
-    for (std::unique_ptr<Extent>& extent : part->lease_->extents) lease->extents.push_back(std::move(extent));
+    for (std::unique_ptr<Extent>& extent : part->grant_->extents) grant->extents.push_back(std::move(extent));
     part->clear();
   }
-  take_lease(session, std::move(lease), checksums ? kChecksum : 0);
+  take_grant(session, std::move(grant), checksums ? kChecksum : 0);
   deferred_error_.store(error, std::memory_order_relaxed);
   return {};
 }

@@ -117,7 +117,7 @@ void Operation::ask_of_suspects(uint64_t now_ns) {
 
 void Operation::ask_of(Suspect& suspect) {
   suspect.call.reset();
-  wire::Envelope request = resolve_request(suspect.allocation->lease_id(), suspect.extent, suspect.silent);
+  wire::Envelope request = resolve_request(suspect.allocation->grant_id(), suspect.extent, suspect.silent);
   Result<std::shared_ptr<Daemon>> daemon = session_->daemon();
   if (!daemon.is_ok()) return;
   auto call = (*daemon)->control().start(request, os::Deadline::after_ns(session_->deadline_ns()));

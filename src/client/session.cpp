@@ -18,32 +18,32 @@ constexpr size_t kShownBytesMax = size_t{1} << 20;
 
 }  // namespace
 
-/// Leases slabs with the session's own requests.
+/// Borrows slabs with the session's own requests.
 class Session::SlabsFromDaemon final : public SlabSource {
  public:
   explicit SlabsFromDaemon(Session& session) : session_(session) {}
 
   uint64_t slab_bytes() override { return session_.daemon_now()->slab_bytes(); }
 
-  Result<std::unique_ptr<Lease>> lease(uint64_t bytes) override {
-    OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease, request_lease(session_, bytes, AllocationOptions{}));
-    if (lease->extents.size() != 1 || lease->extents[0]->descriptor().bytes < bytes) {
-      (void)return_lease(session_, ReturnedLease(*lease));
+  Result<std::unique_ptr<Grant>> lend(uint64_t bytes) override {
+    OCM_TRY_ASSIGN(std::unique_ptr<Grant> grant, request_grant(session_, bytes, AllocationOptions{}));
+    if (grant->extents.size() != 1 || grant->extents[0]->descriptor().bytes < bytes) {
+      (void)return_grant(session_, ReturnedGrant(*grant));
       return Status(Code::kProtocol, "a slab that is not one extent of its size");
     }
-    if (lease->extents[0]->on_this_host()) {
-      const auto opened = lease->extents[0]->open();
+    if (grant->extents[0]->on_this_host()) {
+      const auto opened = grant->extents[0]->open();
       if (!opened.is_ok()) {
-        (void)return_lease(session_, ReturnedLease(*lease));
+        (void)return_grant(session_, ReturnedGrant(*grant));
         return opened.status();
       }
     }
-    return lease;
+    return grant;
   }
   void give_back(std::unique_ptr<Slab> slab) override {
-    const ReturnedLease granted(*slab->lease);
+    const ReturnedGrant granted(*slab->grant);
     slab.reset();
-    (void)return_lease(session_, granted);
+    (void)return_grant(session_, granted);
   }
   bool usable(const Slab& slab) override {
     const Extent& extent = slab.extent();

@@ -14,9 +14,9 @@ static_assert(class_bytes(kSizeClasses - 1) == kPieceBytesMax);
 static_assert(size_class(kPieceBytesMin) == 0 && class_bytes(size_class(129)) >= 129);
 constexpr uint32_t kPiecesMax = 1u << 16;  // as many as free names
 
-Slab::Slab(std::unique_ptr<Lease> granted, uint32_t size_class_index, uint32_t piece_count)
-    : lease(std::move(granted)),
-      binding(lease->bindings.empty() ? nullptr : lease->bindings.back().get()),
+Slab::Slab(std::unique_ptr<Grant> granted, uint32_t size_class_index, uint32_t piece_count)
+    : grant(std::move(granted)),
+      binding(grant->bindings.empty() ? nullptr : grant->bindings.back().get()),
       class_index(size_class_index),
       pieces(piece_count) {
   OCM_ASSERT(class_index < kSizeClasses && pieces > 0 && pieces <= kPiecesMax);
@@ -26,7 +26,7 @@ Slab::Slab(std::unique_ptr<Lease> granted, uint32_t size_class_index, uint32_t p
 
 Slabs::~Slabs() {
   for (SizeClass& size : classes_) {
-    OCM_DASSERT(size.leasing.empty());  // L4: nobody is inside
+    OCM_DASSERT(size.borrowing.empty());  // L4: nobody is inside
     for (Slab* slab : size.all) delete slab;
   }
 }
@@ -64,9 +64,9 @@ Status Slabs::make_room(SizeClass& size, uint32_t index, std::unique_lock<std::m
   const std::thread::id self = std::this_thread::get_id();
   os::Interrupts interrupts;
   while (!has_room(size)) {
-    const auto own = std::find(size.leasing.begin(), size.leasing.end(), self);
-    if (size.leasing.empty() || own != size.leasing.end()) return lease_slab(size, index, lock);  // L4
-    size.leased.wait_for(lock, std::chrono::milliseconds(os::Interrupts::kMs));
+    const auto own = std::find(size.borrowing.begin(), size.borrowing.end(), self);
+    if (size.borrowing.empty() || own != size.borrowing.end()) return borrow_slab(size, index, lock);  // L4
+    size.lent.wait_for(lock, std::chrono::milliseconds(os::Interrupts::kMs));
     lock.unlock();
     const bool is_interrupted = interrupts.came();
     lock.lock();
@@ -75,29 +75,29 @@ Status Slabs::make_room(SizeClass& size, uint32_t index, std::unique_lock<std::m
   return {};
 }
 
-Status Slabs::lease_slab(SizeClass& size, uint32_t index, std::unique_lock<std::mutex>& lock) {
+Status Slabs::borrow_slab(SizeClass& size, uint32_t index, std::unique_lock<std::mutex>& lock) {
   const uint64_t slab_bytes = std::min<uint64_t>(source_.slab_bytes(), kPieceBytesMin << 16);
   const uint64_t pieces = slab_bytes / class_bytes(index);
-  if (pieces == 0) return Status(Code::kUnsupported, "the daemon leases no slabs");
-  size.leasing.push_back(std::this_thread::get_id());
-  Result<std::unique_ptr<Lease>> lease = Status(Code::kNoMemory);
+  if (pieces == 0) return Status(Code::kUnsupported, "the daemon lends no slabs");
+  size.borrowing.push_back(std::this_thread::get_id());
+  Result<std::unique_ptr<Grant>> grant = Status(Code::kNoMemory);
   {
     struct Unlocked {
       Unlocked(SizeClass& of, std::unique_lock<std::mutex>& l) : size(of), lock(l) { lock.unlock(); }
       ~Unlocked() {
         lock.lock();
-        const auto mine = std::find(size.leasing.begin(), size.leasing.end(), std::this_thread::get_id());
-        OCM_DASSERT(mine != size.leasing.end());
-        size.leasing.erase(mine);
-        size.leased.notify_all();
+        const auto mine = std::find(size.borrowing.begin(), size.borrowing.end(), std::this_thread::get_id());
+        OCM_DASSERT(mine != size.borrowing.end());
+        size.borrowing.erase(mine);
+        size.lent.notify_all();
       }
       SizeClass& size;
       std::unique_lock<std::mutex>& lock;
     } const unlocked(size, lock);
-    lease = source_.lease(slab_bytes);
+    grant = source_.lend(slab_bytes);
   }
-  OCM_TRY(lease.status());
-  auto fresh = std::make_unique<Slab>(std::move(*lease), index, static_cast<uint32_t>(pieces));
+  OCM_TRY(grant.status());
+  auto fresh = std::make_unique<Slab>(std::move(*grant), index, static_cast<uint32_t>(pieces));
   size.all.reserve(size.all.size() + 1);
   size.with_room.reserve(size.with_room.size() + 1);
   fresh->listed = true;

@@ -1,4 +1,4 @@
-// Slabs: extents leased to the session, out of which small allocations are cut without a call.
+// Slabs: extents lent to the session, out of which small allocations are cut without a call.
 //
 // A slab serves one size class. Its pieces form a stack, so that what was freed last, and is warm, is given
 // out first. Sizes are multiples of 64 with at most a third wasted above 128 bytes.
@@ -8,7 +8,7 @@
 //   L2 used + free.size() == pieces
 //   L3 an empty slab is given back unless the class' other slabs have less than half a slab of free pieces:
 //      a program that allocates and frees around the edge does not pay a call each time
-//   L4 one thread of a class leases a slab at a time, and others wait for that; but not a thread for itself, for a signal's
+//   L4 one thread of a class borrows a slab at a time, and others wait for that; but not a thread for itself, for a signal's
 //      handler may take a piece while the thread that it interrupts waits for its slab
 // Threads: any; one lock a class, never held across a call. Cost: a lock and a pop.
 #pragma once
@@ -23,7 +23,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/lease.h"
+#include "client/grant.h"
 
 namespace ocm::client {
 
@@ -47,12 +47,12 @@ constexpr uint64_t class_bytes(uint32_t index) {
 
 class Slab {
  public:
-  Slab(std::unique_ptr<Lease> granted, uint32_t size_class_index, uint32_t pieces);
+  Slab(std::unique_ptr<Grant> granted, uint32_t size_class_index, uint32_t pieces);
 
   Extent& extent() const { return (*binding.load(std::memory_order_acquire))[0]; }
 
-  const std::unique_ptr<Lease> lease;
-  std::atomic<const Binding*> binding;  // the lease's last one, of one extent
+  const std::unique_ptr<Grant> grant;
+  std::atomic<const Binding*> binding;  // the grant's last one, of one extent
   const uint32_t class_index;
   const uint32_t pieces;
   // Guarded by the class' lock.
@@ -66,7 +66,7 @@ class SlabSource {
  public:
   virtual ~SlabSource() = default;
   virtual uint64_t slab_bytes() = 0;
-  virtual Result<std::unique_ptr<Lease>> lease(uint64_t bytes) = 0;
+  virtual Result<std::unique_ptr<Grant>> lend(uint64_t bytes) = 0;
   virtual void give_back(std::unique_ptr<Slab> slab) = 0;
   /// False if nothing more should be cut out of it.
   virtual bool usable(const Slab& slab) = 0;
@@ -98,14 +98,14 @@ class Slabs {
     size_t slabs = 0;
     std::vector<Slab*> all;
     std::vector<std::unique_ptr<Slab>> gone;  // unusable and empty: go back with the next piece that is given
-    std::vector<std::thread::id> leasing;     // who asks for a slab now
-    std::condition_variable leased;           // one of them has ended
+    std::vector<std::thread::id> borrowing;   // who asks for a slab now
+    std::condition_variable lent;             // one of them has ended
   };
   /// Without what is not usable any more.
   bool has_room(SizeClass& size);
   /// Of these two the lock is held, and let go meanwhile. Errors: the source's, kDeadline (interrupted).
   Status make_room(SizeClass& size, uint32_t index, std::unique_lock<std::mutex>& lock);
-  Status lease_slab(SizeClass& size, uint32_t index, std::unique_lock<std::mutex>& lock);
+  Status borrow_slab(SizeClass& size, uint32_t index, std::unique_lock<std::mutex>& lock);
   void unlist(SizeClass& size, Slab* slab);
   static bool is_valid(const SizeClass& size);
 

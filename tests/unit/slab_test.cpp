@@ -19,11 +19,11 @@ namespace {
 class FakeSource final : public SlabSource {
  public:
   uint64_t slab_bytes() override { return bytes; }
-  Result<std::unique_ptr<Lease>> lease(uint64_t) override {
+  Result<std::unique_ptr<Grant>> lend(uint64_t) override {
     if (meanwhile) std::exchange(meanwhile, nullptr)();
     if (failing) return Status(Code::kPoolFull);
-    ++leased;
-    return std::make_unique<Lease>();
+    ++lent;
+    return std::make_unique<Grant>();
   }
   void give_back(std::unique_ptr<Slab>) override { ++returned; }
   bool usable(const Slab&) override { return healthy; }
@@ -31,23 +31,22 @@ class FakeSource final : public SlabSource {
   uint64_t bytes = uint64_t{1} << 20;
   bool failing = false;
   bool healthy = true;
-  std::function<void()> meanwhile;  // runs once, while a slab is leased
-  std::atomic<int> leased{0}, returned{0};
+  std::function<void()> meanwhile;  // runs once, while a slab is lent
+  std::atomic<int> lent{0}, returned{0};
 };
 
-TEST(Slabs, AHandlerThatRunsWhileASlabIsLeasedTakesAndGives) {
+TEST(Slabs, AHandlerThatRunsWhileASlabIsBorrowedTakesAndGives) {
   FakeSource source;
   Slabs slabs(source);
   const SlabPiece first = slabs.take(64).value();
   std::vector<SlabPiece> pieces;
-  while (source.leased < 2) pieces.push_back(slabs.take(20000).value());  // another class
+  while (source.lent < 2) pieces.push_back(slabs.take(20000).value());  // another class
   source.meanwhile = [&] {
     slabs.give(first.slab, first.index);
     pieces.push_back(slabs.take(64).value());
     pieces.push_back(slabs.take(20000).value());  // the class whose slab this thread waits for
   };
-  for (const int before = source.leased; source.leased == before;)
-    pieces.push_back(slabs.take(20000).value());
+  for (const int before = source.lent; source.lent == before;) pieces.push_back(slabs.take(20000).value());
   EXPECT_TRUE(slabs.is_valid());
   for (const SlabPiece& piece : pieces) slabs.give(piece.slab, piece.index);
   EXPECT_TRUE(slabs.is_valid());
@@ -78,7 +77,7 @@ TEST(Slabs, WhoWaitsForAnothersSlabIsInterrupted) {
   goes_on = true;
   other.join();
   patient.join();
-  EXPECT_EQ(source.leased, 1) << "they share it";
+  EXPECT_EQ(source.lent, 1) << "they share it";
   EXPECT_TRUE(slabs.is_valid());
 }
 
@@ -101,16 +100,16 @@ TEST(Slabs, PiecesOfOneSlabAreApart) {
     EXPECT_EQ(piece.offset % 256, 0u);
     EXPECT_LE(piece.offset + 256, source.bytes);
   }
-  EXPECT_EQ(source.leased, 1);
+  EXPECT_EQ(source.lent, 1);
 }
 
 TEST(Slabs, AFullSlabIsFollowedByAnother) {
   FakeSource source;
   Slabs slabs(source);
   for (int i = 0; i < 32; ++i) ASSERT_TRUE(slabs.take(kPieceBytesMax).is_ok());
-  EXPECT_EQ(source.leased, 1);
+  EXPECT_EQ(source.lent, 1);
   ASSERT_TRUE(slabs.take(kPieceBytesMax).is_ok());
-  EXPECT_EQ(source.leased, 2);
+  EXPECT_EQ(source.lent, 2);
 }
 
 TEST(Slabs, WhatWasFreedLastIsGivenFirst) {
@@ -131,7 +130,7 @@ TEST(Slabs, TheEdgeCostsNoCalls) {
     const SlabPiece piece = slabs.take(kPieceBytesMax).value();
     slabs.give(piece.slab, piece.index);
   }
-  EXPECT_EQ(source.leased, 2);
+  EXPECT_EQ(source.lent, 2);
   EXPECT_EQ(source.returned, 0);
 }
 
@@ -141,12 +140,12 @@ TEST(Slabs, EmptySlabsAreReturnedButOne) {
   std::vector<SlabPiece> all;
   for (int i = 0; i < 32 * 10; ++i) all.push_back(slabs.take(kPieceBytesMax).value());
   for (const SlabPiece& piece : all) slabs.give(piece.slab, piece.index);
-  EXPECT_EQ(source.leased, 10);
+  EXPECT_EQ(source.lent, 10);
   EXPECT_EQ(source.returned, 9);
   EXPECT_EQ(slabs.count(), 1u);
 }
 
-TEST(Slabs, AFailedLeaseIsTheCallersError) {
+TEST(Slabs, AFailedLoanIsTheCallersError) {
   FakeSource source;
   source.failing = true;
   Slabs slabs(source);
@@ -206,7 +205,7 @@ TEST(Slabs, RandomUseKeepsTheCount) {
       ASSERT_TRUE(slabs.is_valid());
     }
   }
-  EXPECT_EQ(static_cast<size_t>(source.leased - source.returned), slabs.count());
+  EXPECT_EQ(static_cast<size_t>(source.lent - source.returned), slabs.count());
 }
 
 TEST(Slabs, ThreadsShareAClass) {

@@ -1,4 +1,4 @@
-#include "client/lease.h"
+#include "client/grant.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,13 +15,13 @@ namespace {
 constexpr uint32_t kExtentsMax = 1u << 16;
 
 /// The parts, checked: see control/parts.h for what must hold.
-Status read_sequence(const wire::Allocation& message, Lease& lease) {
+Status read_sequence(const wire::Allocation& message, Grant& grant) {
   const Status malformed(Code::kProtocol, "the daemon's sequence is malformed");
   const auto count = static_cast<uint32_t>(message.extents_size());
   const uint32_t most = message.replicated_parts() ? kReplicasMax : 1;
   uint32_t next = 0;
   uint64_t sum = 0;
-  lease.sequence.reserve(static_cast<size_t>(message.part_bytes_size()));
+  grant.sequence.reserve(static_cast<size_t>(message.part_bytes_size()));
   for (int part = 0; part < message.part_bytes_size(); ++part) {
     const uint64_t bytes = message.part_bytes(part);
     const uint32_t first = next;
@@ -31,52 +31,52 @@ Status read_sequence(const wire::Allocation& message, Lease& lease) {
     }
     if (bytes == 0 || __builtin_add_overflow(sum, bytes, &sum) || next == first || next - first > most)
       return malformed;
-    lease.sequence.add(bytes, next - first);
+    grant.sequence.add(bytes, next - first);
   }
-  return next == count && sum == lease.shape.bytes ? Status() : malformed;
+  return next == count && sum == grant.shape.bytes ? Status() : malformed;
 }
 
 /// Checks what the daemon says before anything is computed with it.
-Status read_shape(const wire::Allocation& message, Lease& lease) {
+Status read_shape(const wire::Allocation& message, Grant& grant) {
   if (message.allocation_id().size() != 16 || message.extents_size() == 0 ||
       static_cast<uint32_t>(message.extents_size()) > kExtentsMax || message.bytes_total() == 0 ||
       !is_kind(message.kind()) || message.layout() > static_cast<uint32_t>(Layout::kSequence)) {
     return Status(Code::kProtocol, "the daemon's allocation is malformed");
   }
-  std::memcpy(lease.id.bytes.data(), message.allocation_id().data(), 16);
-  lease.hold_id = message.hold_id();
-  if (!message.name().empty()) lease.set_published({message.name(), message.owner_uid(), message.mode()});
-  lease.kind = static_cast<Kind>(message.kind());
-  lease.durable = message.durable();
-  lease.access =
+  std::memcpy(grant.id.bytes.data(), message.allocation_id().data(), 16);
+  grant.hold_id = message.hold_id();
+  if (!message.name().empty()) grant.set_published({message.name(), message.owner_uid(), message.mode()});
+  grant.kind = static_cast<Kind>(message.kind());
+  grant.durable = message.durable();
+  grant.access =
       message.access() == static_cast<uint32_t>(Access::kRead) ? Access::kRead : Access::kReadWrite;
-  lease.shape = {message.bytes_total(), message.chunk_bytes(), static_cast<uint32_t>(message.extents_size()),
+  grant.shape = {message.bytes_total(), message.chunk_bytes(), static_cast<uint32_t>(message.extents_size()),
                  static_cast<Layout>(message.layout())};
-  if (lease.shape.layout == Layout::kStriped && lease.shape.chunk_bytes == 0) {
+  if (grant.shape.layout == Layout::kStriped && grant.shape.chunk_bytes == 0) {
     return Status(Code::kProtocol, "a striped allocation without chunks");
   }
-  if (lease.shape.layout == Layout::kSingle && lease.shape.extents != 1) {
+  if (grant.shape.layout == Layout::kSingle && grant.shape.extents != 1) {
     return Status(Code::kProtocol, "a single allocation of several extents");
   }
-  if (lease.shape.layout == Layout::kReplicated && lease.shape.extents > kReplicasMax) {
+  if (grant.shape.layout == Layout::kReplicated && grant.shape.extents > kReplicasMax) {
     return Status(Code::kProtocol, "more replicas than an allocation can have");
   }
-  const bool sequence = lease.shape.layout == Layout::kSequence;
-  lease.replicated = lease.shape.layout == Layout::kReplicated || (sequence && message.replicated_parts());
-  for (uint32_t i = 0; i < lease.shape.extents; ++i) {
+  const bool sequence = grant.shape.layout == Layout::kSequence;
+  grant.replicated = grant.shape.layout == Layout::kReplicated || (sequence && message.replicated_parts());
+  for (uint32_t i = 0; i < grant.shape.extents; ++i) {
     const wire::ExtentDescriptor& extent = message.extents(static_cast<int>(i));
-    if ((!sequence && extent.bytes() < extent_bytes(lease.shape, i)) || extent.capability().size() != 16) {
+    if ((!sequence && extent.bytes() < extent_bytes(grant.shape, i)) || extent.capability().size() != 16) {
       return Status(Code::kProtocol, "an extent of the allocation is malformed");
     }
   }
-  return sequence ? read_sequence(message, lease) : Status();
+  return sequence ? read_sequence(message, grant) : Status();
 }
 
 /// Reads the extents of a reply, one after the other.
 class ExtentReader {
  public:
-  ExtentReader(Session& session, const std::shared_ptr<Daemon>& daemon, Reply reply, const Lease& lease)
-      : session_(session), daemon_(daemon), reply_(std::move(reply)), lease_(lease) {
+  ExtentReader(Session& session, const std::shared_ptr<Daemon>& daemon, Reply reply, const Grant& grant)
+      : session_(session), daemon_(daemon), reply_(std::move(reply)), grant_(grant) {
     for (const wire::HomeAddresses& home : reply_.message->allocation().homes())
       homes_.emplace(home.node(), &home);
   }
@@ -93,9 +93,9 @@ class ExtentReader {
     const auto home = homes_.find(read.node);
     if (read.addresses.empty() && home != homes_.end())
       read.addresses = addresses_from(home->second->addresses());
-    const Layout life = lease_.replicated ? Layout::kReplicated : Layout::kSingle;
+    const Layout life = grant_.replicated ? Layout::kReplicated : Layout::kSingle;
     OCM_TRY_ASSIGN(std::unique_ptr<Extent> extent,
-                   Extent::make(session_, daemon_, std::move(read), lease_.access, wanted, life));
+                   Extent::make(session_, daemon_, std::move(read), grant_.access, wanted, life));
     if (fd.is_open() && extent->on_this_host()) OCM_TRY(extent->adopt(std::move(fd)));
     fresh.push_back(std::move(extent));
     return fresh.back().get();
@@ -105,40 +105,40 @@ class ExtentReader {
   Session& session_;
   const std::shared_ptr<Daemon>& daemon_;
   Reply reply_;
-  const Lease& lease_;
+  const Grant& grant_;
   std::unordered_map<std::string, const wire::HomeAddresses*> homes_;
   int next_ = 0;
   size_t next_fd_ = 0;
 };
 
-Result<std::unique_ptr<Lease>> read_lease(Session& session, const std::shared_ptr<Daemon>& daemon,
+Result<std::unique_ptr<Grant>> read_grant(Session& session, const std::shared_ptr<Daemon>& daemon,
                                           Reply reply, Fabric wanted) {
   if (!reply.message->has_allocation()) return Status(Code::kProtocol, "the daemon answered something else");
   const std::shared_ptr<wire::Envelope> message = reply.message;
-  auto lease = std::make_unique<Lease>();
-  OCM_TRY(read_shape(message->allocation(), *lease));
-  lease->session = daemon->who().session;
-  lease->extents.reserve(lease->shape.extents);
+  auto grant = std::make_unique<Grant>();
+  OCM_TRY(read_shape(message->allocation(), *grant));
+  grant->session = daemon->who().session;
+  grant->extents.reserve(grant->shape.extents);
   std::vector<Binding::Place> places;
-  places.reserve(lease->shape.extents);
-  ExtentReader extents(session, daemon, std::move(reply), *lease);
+  places.reserve(grant->shape.extents);
+  ExtentReader extents(session, daemon, std::move(reply), *grant);
   for (const wire::ExtentDescriptor& descriptor : message->allocation().extents()) {
-    OCM_TRY_ASSIGN(Extent * extent, extents.next(nullptr, wanted, lease->extents));
+    OCM_TRY_ASSIGN(Extent * extent, extents.next(nullptr, wanted, grant->extents));
     if (descriptor.lost()) extent->mark_lost();
     places.push_back({extent, descriptor.epoch()});
   }
-  lease->bindings.push_back(std::make_unique<const Binding>(std::move(places)));
-  return lease;
+  grant->bindings.push_back(std::make_unique<const Binding>(std::move(places)));
+  return grant;
 }
 
-/// A lease that cannot be used here must not stay reserved.
-Result<std::unique_ptr<Lease>> read_or_return(Session& session, const std::shared_ptr<Daemon>& daemon,
+/// A grant that cannot be used here must not stay reserved.
+Result<std::unique_ptr<Grant>> read_or_return(Session& session, const std::shared_ptr<Daemon>& daemon,
                                               Reply reply, Fabric wanted) {
   const std::shared_ptr<wire::Envelope> message = reply.message;
-  Result<std::unique_ptr<Lease>> lease = read_lease(session, daemon, std::move(reply), wanted);
-  if (lease.is_ok())
-    session.keep_receipt((*lease)->id, message->allocation().receipt(), daemon, (*lease)->hold_id);
-  if (!lease.is_ok() && message->has_allocation()) {
+  Result<std::unique_ptr<Grant>> grant = read_grant(session, daemon, std::move(reply), wanted);
+  if (grant.is_ok())
+    session.keep_receipt((*grant)->id, message->allocation().receipt(), daemon, (*grant)->hold_id);
+  if (!grant.is_ok() && message->has_allocation()) {
     wire::Envelope request;
     request.mutable_free()->set_allocation_id(message->allocation().allocation_id());
     request.mutable_free()->set_hold_id(message->allocation().hold_id());
@@ -148,12 +148,12 @@ Result<std::unique_ptr<Lease>> read_or_return(Session& session, const std::share
     if (told.code() == Code::kQueueFull || !sent)
       session.tell_later(daemon->run(), std::make_shared<wire::Envelope>(request));
   }
-  return lease;
+  return grant;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Lease>> request_lease(Session& session, uint64_t bytes,
+Result<std::unique_ptr<Grant>> request_grant(Session& session, uint64_t bytes,
                                              const AllocationOptions& options) {
   wire::Envelope request;
   wire::AllocateRequest& allocate = *request.mutable_allocate();
@@ -172,7 +172,7 @@ Result<std::unique_ptr<Lease>> request_lease(Session& session, uint64_t bytes,
   return read_or_return(session, daemon, std::move(reply), wanted);
 }
 
-Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string& name, Access access,
+Result<std::unique_ptr<Grant>> attach_grant(Session& session, const std::string& name, Access access,
                                             bool hold) {
   wire::Envelope request;
   request.mutable_attach()->set_name(name);
@@ -181,10 +181,10 @@ Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string&
   const Session::Growing growing(session);
   std::shared_ptr<Daemon> daemon;
   OCM_TRY_ASSIGN(Reply reply, session.call(request, &daemon));
-  OCM_TRY_ASSIGN(std::unique_ptr<Lease> lease,
+  OCM_TRY_ASSIGN(std::unique_ptr<Grant> grant,
                  read_or_return(session, daemon, std::move(reply), session.fabric()));
-  if (lease->published() == nullptr) lease->set_published({.name = name});
-  return lease;
+  if (grant->published() == nullptr) grant->set_published({.name = name});
+  return grant;
 }
 
 Result<AllocationId> request_join(Session& session, const std::vector<AllocationId>& parts) {
@@ -229,27 +229,27 @@ Status after_resolve(const Status& failure, Code known) {
       .with_message(std::string(failure.message()) + "; nothing of it answers now, and it was not freed");
 }
 
-Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemon, Reply reply,
-                          Lease& lease) {
+Result<bool> rebind_grant(Session& session, const std::shared_ptr<Daemon>& daemon, Reply reply,
+                          Grant& grant) {
   const std::shared_ptr<wire::Envelope> message = reply.message;
   if (message == nullptr || !message->has_allocation())  // null: it was looked at before, without memory
     return Status(Code::kProtocol, "the daemon answered something else");
-  Lease said;
+  Grant said;
   OCM_TRY(read_shape(message->allocation(), said));
-  if (said.id != lease.id || said.shape != lease.shape || said.replicated != lease.replicated ||
-      said.sequence != lease.sequence) {
+  if (said.id != grant.id || said.shape != grant.shape || said.replicated != grant.replicated ||
+      said.sequence != grant.sequence) {
     return Status(Code::kProtocol, "the daemon's allocation has another shape than before");
   }
   const auto& extents = message->allocation().extents();
-  const std::vector<Binding::Place>& now = lease.bindings.back()->places();
+  const std::vector<Binding::Place>& now = grant.bindings.back()->places();
   std::vector<Binding::Place> places = now;
   std::vector<std::unique_ptr<Extent>> fresh;
   std::vector<Extent*> lost;
   bool differs = false;
-  ExtentReader reader(session, daemon, std::move(reply), lease);
+  ExtentReader reader(session, daemon, std::move(reply), grant);
   const auto count = static_cast<uint32_t>(now.size());
   for (uint32_t first = 0, end = 0; first < count; first = end) {
-    end = lease.part_end(first);
+    end = grant.part_end(first);
     uint32_t epoch_now = 0, epoch_said = 0;
     for (uint32_t i = first; i < end; ++i) {
       epoch_now = std::max(epoch_now, now[i].epoch);
@@ -270,43 +270,43 @@ Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemo
     }
   }
   for (Extent* extent : lost) extent->mark_lost();
-  session.renew_receipt(lease.id, message->allocation().receipt());
+  session.renew_receipt(grant.id, message->allocation().receipt());
   if (!differs) return !lost.empty();
   OCM_DASSERT(places.size() == now.size());  // a binding keeps the number of places
-  lease.extents.reserve(lease.extents.size() + fresh.size());
-  lease.bindings.push_back(std::make_unique<const Binding>(std::move(places)));
-  for (std::unique_ptr<Extent>& extent : fresh) lease.extents.push_back(std::move(extent));
+  grant.extents.reserve(grant.extents.size() + fresh.size());
+  grant.bindings.push_back(std::make_unique<const Binding>(std::move(places)));
+  for (std::unique_ptr<Extent>& extent : fresh) grant.extents.push_back(std::move(extent));
   return true;
 }
 
-Status return_lease(Session& session, const ReturnedLease& lease) {
+Status return_grant(Session& session, const ReturnedGrant& grant) {
   wire::Envelope request;
-  request.mutable_free()->set_allocation_id(lease.id.bytes.data(), lease.id.bytes.size());
-  request.mutable_free()->set_hold_id(lease.hold_id);
-  request.mutable_free()->set_may_be_named(lease.may_be_named);
+  request.mutable_free()->set_allocation_id(grant.id.bytes.data(), grant.id.bytes.size());
+  request.mutable_free()->set_hold_id(grant.hold_id);
+  request.mutable_free()->set_may_be_named(grant.may_be_named);
   const os::Deadline patience = os::Deadline::after_ns(session.call_deadline_ns());
   os::Interrupts interrupts;
   Status status;
   // The receipt goes last: a daemon that starts anew has to know what is freed.
   for (bool later = false; !later;) {
     Result<std::shared_ptr<Daemon>> to = session.daemon();
-    if (to.is_ok() && (*to)->who().session != lease.session) return {};  // it went with its session
+    if (to.is_ok() && (*to)->who().session != grant.session) return {};  // it went with its session
     bool sent = false;
     status = to.is_ok() ? session.ask(**to, request, &sent).status() : to.status();
     const bool unheard = status.code() == Code::kDeadline && !sent;
     if (status.code() == Code::kNoDaemon || !to.is_ok()) {
-      later = session.free_later(lease.id, lease.hold_id);
+      later = session.free_later(grant.id, grant.hold_id);
     } else if (unheard || (status.code() == Code::kQueueFull && (patience.passed() || interrupts.came()))) {
-      later = session.free_later(**to, request, lease.id, lease.hold_id);
+      later = session.free_later(**to, request, grant.id, grant.hold_id);
     } else if (status.code() == Code::kQueueFull) {
       const timespec pause{0, 10'000'000};
       ::nanosleep(&pause, nullptr);
     } else {
-      later = session.handle_ended(**to, lease.id, lease.hold_id);
+      later = session.handle_ended(**to, grant.id, grant.hold_id);
     }
   }
   if (status.code() == Code::kNotFound) {
-    for (const AllocationId& part : lease.parts) OCM_TRY(return_lease(session, {part, lease.session}));
+    for (const AllocationId& part : grant.parts) OCM_TRY(return_grant(session, {part, grant.session}));
   }
   switch (status.code()) {
     case Code::kNoDaemon:

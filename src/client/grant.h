@@ -41,7 +41,7 @@ struct PublishedName {
   uint32_t mode = 0;
 };
 
-struct Lease {
+struct Grant {
   AllocationId id;
   SessionId session;  // at whose daemon it counts: another one begins where that session was lost
   Shape shape;
@@ -54,7 +54,7 @@ struct Lease {
   std::vector<std::unique_ptr<const Binding>> bindings;  // the last one is how it is now
   std::map<ExtentId, std::pair<Code, uint64_t>>
       not_resolved;      // of replicas: an answer without news, and when it came
-  std::mutex rebinding;  // guards these three once an allocation has the lease
+  std::mutex rebinding;  // guards these three once an allocation has the grant
   /// Of what was joined: the homes know the extents by these when a daemon has forgotten the sequence.
   std::vector<AllocationId> parts;
   std::string hold_id;             // empty: the memory goes with its name
@@ -71,10 +71,10 @@ struct Lease {
     const PublishedName* none = nullptr;
     if (published_.compare_exchange_strong(none, mine.get(), std::memory_order_acq_rel)) (void)mine.release();
   }
-  Lease() = default;
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-  ~Lease() { delete published_.load(std::memory_order_relaxed); }
+  Grant() = default;
+  Grant(const Grant&) = delete;
+  Grant& operator=(const Grant&) = delete;
+  ~Grant() { delete published_.load(std::memory_order_relaxed); }
 
   /// One past the last extent of the part that begins with extent `first`: see control/parts.h.
   uint32_t part_end(uint32_t first) const {
@@ -87,34 +87,34 @@ struct Lease {
 };
 
 /// Errors: those of ocm_allocation_create.
-Result<std::unique_ptr<Lease>> request_lease(Session& session, uint64_t bytes,
+Result<std::unique_ptr<Grant>> request_grant(Session& session, uint64_t bytes,
                                              const AllocationOptions& options);
-/// `hold`: the memory stays until the lease is returned. Errors: kNotFound, kPermission, kPeerLost, kLimit,
+/// `hold`: the memory stays until the grant is returned. Errors: kNotFound, kPermission, kPeerLost, kLimit,
 /// kNoCoordinator.
-Result<std::unique_ptr<Lease>> attach_lease(Session& session, const std::string& name, Access access,
+Result<std::unique_ptr<Grant>> attach_grant(Session& session, const std::string& name, Access access,
                                             bool hold);
 /// Asks the daemon to make one allocation of `parts`; its id. Errors: those of ocm_allocation_join.
 Result<AllocationId> request_join(Session& session, const std::vector<AllocationId>& parts);
-/// What is left of a lease whose extents are destroyed: enough to give it back.
-struct ReturnedLease {
+/// What is left of a grant whose extents are destroyed: enough to give it back.
+struct ReturnedGrant {
   AllocationId id;
   SessionId session;
   std::string hold_id;
   bool may_be_named = false;
   std::vector<AllocationId> parts;  // of an unpublished one
 
-  ReturnedLease(const AllocationId& granted, const SessionId& of) : id(granted), session(of) {}
-  explicit ReturnedLease(Lease& lease)
-      : id(lease.id),
-        session(lease.session),
-        hold_id(std::move(lease.hold_id)),
-        may_be_named(lease.may_be_named) {
-    if (lease.published() == nullptr) parts = std::move(lease.parts);
+  ReturnedGrant(const AllocationId& granted, const SessionId& of) : id(granted), session(of) {}
+  explicit ReturnedGrant(Grant& grant)
+      : id(grant.id),
+        session(grant.session),
+        hold_id(std::move(grant.hold_id)),
+        may_be_named(grant.may_be_named) {
+    if (grant.published() == nullptr) parts = std::move(grant.parts);
   }
 };
-/// Gives it back. A lease whose daemon is gone is gone already: kOk.
+/// Gives it back. A grant whose daemon is gone is gone already: kOk.
 /// The caller has destroyed its extents before: the home gets pages back only when nobody maps them.
-Status return_lease(Session& session, const ReturnedLease& lease);
+Status return_grant(Session& session, const ReturnedGrant& grant);
 
 /// Asks for the allocation as it is now; `extent` is one of a part that may go on elsewhere. `silent`: it did not answer.
 wire::Envelope resolve_request(const AllocationId& id, ExtentId extent, bool silent);
@@ -126,6 +126,6 @@ Status after_resolve(const Status& failure, Code known);
 /// `reply` is the allocation as the daemon knows it now. True if an extent is another, or was lost, since the
 /// last binding. Holds rebinding. Errors: kProtocol, kUnsupported (no fabric to a new extent); nothing
 /// changed then.
-Result<bool> rebind_lease(Session& session, const std::shared_ptr<Daemon>& daemon, Reply reply, Lease& lease);
+Result<bool> rebind_grant(Session& session, const std::shared_ptr<Daemon>& daemon, Reply reply, Grant& grant);
 
 }  // namespace ocm::client
