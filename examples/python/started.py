@@ -1,8 +1,8 @@
 """Operations that go on while the program does something else. Runs alone or on a cluster."""
 import oncilla
 
-with oncilla.connect(embedded="fallback") as pool:
-    inbox = pool.allocate(1 << 16, zero=True, dedicated=True)  # the word at 0 counts what has come
+with oncilla.connect(embedded="fallback") as session:
+    inbox = session.allocate(1 << 16, zero=True, dedicated=True)  # the word at 0 counts what has come
     news = inbox.start_wait_at_least(0, 1)  # no thread waits for it
     sent = inbox.start_put_notify(b"hello", offset=8, notify_offset=0)
     print("the sum of what is computed meanwhile:", sum(range(100_000)))

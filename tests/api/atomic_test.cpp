@@ -125,9 +125,9 @@ TEST_F(Atomic, AWordThatIsWaitedForMayBePublished) {
   uint64_t seen = 0;
   ocm_op* op = nullptr;
   ASSERT_OK(ocm_wait_at_least_start(a, 8, 3, 0, &seen, &op));
-  ASSERT_OK(ocm_publish(a, "waited-for", 0));
+  ASSERT_OK(ocm_allocation_publish(a, "waited-for", 0));
   ocm_allocation* other = nullptr;
-  ASSERT_OK(ocm_attach(session, "waited-for", OCM_ACCESS_READ_WRITE, &other));
+  ASSERT_OK(ocm_allocation_attach(session, "waited-for", OCM_ACCESS_READ_WRITE, &other));
   EXPECT_OK(ocm_atomic_fetch_add(other, 8, 3, nullptr));
   EXPECT_OK(ocm_op_wait(op, OCM_WAIT_REMOTE | OCM_WAIT_FREE, 0));
   EXPECT_EQ(seen, 3u);
