@@ -80,11 +80,11 @@ class KindCache::Clock final : public PageCache::Ports {
     }
   }
 
-  PageCache cache_;
   std::atomic<uint64_t> next_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ends_ = false, changed_due_ = false;
+  PageCache cache_;  // ends before what it calls
   std::thread thread_;
 };
 
@@ -148,8 +148,7 @@ class CachedKind final : public memory::KindBackend {
   Result<std::unique_ptr<memory::Backing>> make(uint64_t bytes,
                                                 const memory::ExtentOptions& options) override {
     OCM_TRY_ASSIGN(std::unique_ptr<memory::Backing> made, inner_->make(bytes, options));
-    if (options.durable) return made;
-    OCM_ASSERT(made->staged() != nullptr);
+    if (options.durable || made->staged() == nullptr) return made;
     return std::unique_ptr<memory::Backing>(std::make_unique<CachedBacking>(cache_, std::move(made)));
   }
   uint64_t ready_bytes() const override { return inner_->ready_bytes(); }

@@ -35,7 +35,7 @@ class KindCache {
   const std::unique_ptr<Clock> clock_;
 };
 
-/// `backend` is of a kind whose backings are staged(). `cache` is given what its pages are in, for statistics.
+/// Of its extents those that are staged() and not durable are cached. `cache` is given what its pages are in, for statistics.
 std::unique_ptr<memory::KindBackend> with_cache(std::unique_ptr<memory::KindBackend> backend,
                                                 const CachedKindOptions& options,
                                                 std::shared_ptr<KindCache>& cache);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <iterator>
 #include <utility>
 
 #include "base/assert.h"
@@ -27,6 +29,25 @@ struct Whole {
 
 }  // namespace
 
+/// What leaves is carried out one after the other by each thread, also what comes of that: storage may answer before it
+/// returns, and the next page be asked for, and so on.
+class Leaving {
+ public:
+  using List = std::vector<std::function<void()>>;
+  static void run(List list) {
+    static thread_local std::deque<std::function<void()>>* under_way = nullptr;
+    if (under_way != nullptr) {
+      for (auto& one : list) under_way->push_back(std::move(one));
+      return;
+    }
+    std::deque<std::function<void()>> all(std::make_move_iterator(list.begin()),
+                                          std::make_move_iterator(list.end()));
+    under_way = &all;
+    for (; !all.empty(); all.pop_front()) all.front()();
+    under_way = nullptr;
+  }
+};
+
 /// When it ends all that follows was done, and leaves once the lock is free.
 class PageCache::Turn {
  public:
@@ -39,11 +60,15 @@ class PageCache::Turn {
     const uint64_t due = cache_.next_due_ns(now_ns);
     const bool earlier = due < cache_.told_due_ns_;
     cache_.told_due_ns_ = due;
-    std::vector<std::function<void()>> leaving;
+    if (earlier) cache_.leaving_.push_back([&ports = cache_.ports_] { ports.due_changed(); });
+    Leaving::List leaving;
     leaving.swap(cache_.leaving_);
+    if (!leaving.empty()) {  // until it is done the cache lives
+      ++cache_.under_way_;
+      leaving.push_back([&cache = cache_] { cache.one_less(); });
+    }
     lock_.unlock();
-    for (const auto& one : leaving) one();
-    if (earlier) cache_.ports_.due_changed();
+    Leaving::run(std::move(leaving));
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
@@ -141,7 +166,13 @@ PageCache::PageCache(Ports& ports, const PageCacheOptions& options)
 
 PageCache::~PageCache() {
   std::unique_lock lock(mutex_);
-  storage_is_done_.wait(lock, [&] { return at_storage_ == 0; });
+  nothing_is_under_way_.wait(lock, [&] { return under_way_ == 0; });
+}
+
+void PageCache::one_less() {
+  const std::lock_guard lock(mutex_);
+  OCM_ASSERT(under_way_ > 0);
+  if (--under_way_ == 0) nothing_is_under_way_.notify_all();
 }
 
 uint64_t PageCache::fresh() {
@@ -182,7 +213,7 @@ void PageCache::read_storage(const PageName& name) {
   OCM_ASSERT(it != extents_.end());
   const uint64_t offset = uint64_t{name.page} * options_.page_bytes;
   const uint64_t length = std::min(options_.page_bytes, it->second.bytes - offset);
-  ++at_storage_;
+  ++under_way_;
   leaving_.push_back([this, name, storage = it->second.storage, offset, length] {
     const auto bytes = std::make_shared_for_overwrite<std::byte[]>(options_.page_bytes);
     std::memset(bytes.get() + length, 0, options_.page_bytes - length);
@@ -191,8 +222,7 @@ void PageCache::read_storage(const PageName& name) {
         Turn turn(*this);
         page_home_.was_read(name, status.code(), status.is_ok() ? bytes : nullptr, turn.now_ns);
       }
-      const std::lock_guard lock(mutex_);
-      if (--at_storage_ == 0) storage_is_done_.notify_all();
+      one_less();
     });
   });
 }
@@ -202,15 +232,14 @@ void PageCache::write_storage(const PageName& name, PageBytes bytes) {
   OCM_ASSERT(it != extents_.end());
   const uint64_t offset = uint64_t{name.page} * options_.page_bytes;
   const uint64_t length = std::min(options_.page_bytes, it->second.bytes - offset);
-  ++at_storage_;
+  ++under_way_;
   leaving_.push_back([this, name, storage = it->second.storage, offset, length, bytes = std::move(bytes)] {
     storage->write(offset, {bytes.get(), length}, [this, name, bytes, storage](const Status& status) {
       {
         Turn turn(*this);
         page_home_.was_written(name, status.code(), turn.now_ns);
       }
-      const std::lock_guard lock(mutex_);
-      if (--at_storage_ == 0) storage_is_done_.notify_all();
+      one_less();
     });
   });
 }

@@ -154,6 +154,7 @@ class PageCache {
   class HomeSide;
 
   void post(NodeNumber to, Channel channel, Parcel parcel);
+  void one_less();
   uint64_t fresh();
   Holder::Out::Term term(NodeNumber home);
   void read_storage(const PageName& name);
@@ -194,8 +195,8 @@ class PageCache {
   std::vector<Local> local_;
   std::set<NodeNumber> faulty_homes_;
   std::vector<std::function<void()>> leaving_;  // K1
-  uint64_t at_storage_ = 0;
-  std::condition_variable storage_is_done_;
+  uint64_t under_way_ = 0;                      // accesses to the storage, and lists of what leaves
+  std::condition_variable nothing_is_under_way_;
   uint64_t told_due_ns_ = ~uint64_t{0};
   uint64_t terms_ended_ = 0, faults_ = 0, packets_sent_ = 0, packets_refused_ = 0;
 };

@@ -131,6 +131,44 @@ class Side final : public PageCache::Ports {
   std::thread clock_;
 };
 
+/// Answers before it returns, as a device does for pages that were never written.
+class Immediate final : public Staged {
+ public:
+  explicit Immediate(uint64_t bytes) : bytes_(bytes) {}
+  void read(uint64_t offset, std::span<std::byte> into, Done done) override {
+    std::memcpy(into.data(), bytes_.data() + offset, into.size());
+    done({});
+  }
+  void write(uint64_t offset, std::span<const std::byte> from, Done done) override {
+    std::memcpy(bytes_.data() + offset, from.data(), from.size());
+    done({});
+  }
+  void modify(uint64_t, std::function<void(std::byte*)>, Done) override { FAIL(); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// One page after the other comes and goes, in one call: no stack grows with them.
+TEST(CacheThreads, StorageThatAnswersAtOnceServesAnyNumberOfPages) {
+  constexpr uint64_t kPages = 20'000, kBytes = kPages * 4096;
+  const ExtentId extent{GlobalAddress(1, 4096), 1};
+  Side side(1);
+  side.cache->add(extent, kBytes, std::make_shared<Immediate>(kBytes), {});
+  ASSERT_TRUE(side.cache->allow(extent, 1, true).is_ok());
+  {
+    CachedExtent here(*side.cache, extent, kBytes);
+    std::vector<std::byte> bytes(kBytes, std::byte{7});
+    ASSERT_TRUE(wait_for_device([&](Staged::Done done) { here.write(0, bytes, std::move(done)); }).is_ok());
+    std::vector<std::byte> back(kBytes);
+    ASSERT_TRUE(wait_for_device([&](Staged::Done done) { here.read(0, back, std::move(done)); }).is_ok());
+    EXPECT_EQ(back, bytes);
+    EXPECT_LE(side.cache->statistics().used, 8u);
+    side.cache->remove(extent);
+  }
+  EXPECT_EQ(side.cache->statistics().used, 0u);
+}
+
 TEST(CacheThreads, EachChangeIsSeenByTheNext) {
   constexpr uint64_t kPages = 12, kBytes = kPages * 4096;
   constexpr int kThreads = 3, kChanges = 400;
