@@ -48,5 +48,6 @@ int main(void) {
   if (ocm_allocation_free(reader)) return failed("detach");
   if (ocm_name_remove(session, name)) return failed("remove"); /* frees the memory everywhere */
   if (ocm_put(board, 64, "x", 1) != OCM_REVOKED) return printf("a removed board answers\n"), 1;
-  return ocm_session_close(session) || count == 0 || strcmp(text, "written by the owner") ? failed("end") : 0;
+  return ocm_session_close(session) || count == 0 || strcmp(text, "written by the owner") != 0 ? failed("end")
+                                                                                               : 0;
 }
