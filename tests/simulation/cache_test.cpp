@@ -9,8 +9,15 @@
 namespace ocm::cache::test {
 namespace {
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr uint64_t kOneOf = 5;  // ten times as slow
+#else
+constexpr uint64_t kOneOf = 1;
+#endif
+
 /// Of each test; OCM_SIM_SEEDS: more. OCM_SIM_SEED: that one alone.
 std::vector<uint64_t> seeds(uint64_t count) {
+  count = (count + kOneOf - 1) / kOneOf;
   if (const char* one = std::getenv("OCM_SIM_SEED")) return {std::strtoull(one, nullptr, 10)};
   if (const char* more = std::getenv("OCM_SIM_SEEDS")) count = std::strtoull(more, nullptr, 10);
   std::vector<uint64_t> all(count);
@@ -265,13 +272,17 @@ WorldOptions calm() {
 TEST(CacheWorld, LinksThatAreCut) {
   std::map<Code, size_t> codes;
   expect_newest_through({true, false, false, false}, calm(), 6, 12 * kSecond, codes);
-  EXPECT_GT(codes[Code::kPeerLost], 0u);
+  if (kOneOf == 1) {
+    EXPECT_GT(codes[Code::kPeerLost], 0u);
+  }
 }
 
 TEST(CacheWorld, NodesThatStandStill) {
   std::map<Code, size_t> codes;
   expect_newest_through({false, true, false, false}, calm(), 6, 12 * kSecond, codes);
-  EXPECT_GT(codes[Code::kPeerLost], 0u);
+  if (kOneOf == 1) {
+    EXPECT_GT(codes[Code::kPeerLost], 0u);
+  }
 }
 
 TEST(CacheWorld, StorageThatFailsForAMoment) {
