@@ -375,26 +375,36 @@ bool Holder::may_begin(Entry& entry, const PageAccess& access) {
   return true;
 }
 
-void Holder::wait_in(std::list<PageName>& list, Entry& entry) {
+void Holder::wait_in(Queue& queue, Entry& entry) {
   OCM_DASSERT(!entry.second.waits);
   entry.second.waits = true;
   entry.second.waits_since_ns = now_ns_;
-  list.push_back(entry.first);
+  queue.pages.push_back(entry.first);
 }
 
-/// Those that wait longest are in front.
-void Holder::give_up(std::list<PageName>& list) {
-  while (!list.empty()) {
-    const auto it = pages_.find(list.front());
+/// The first of them asks again.
+void Holder::go_on(Queue& queue) {
+  const PageName name = queue.pages.front();
+  queue.pages.pop_front();
+  const auto it = pages_.find(name);
+  if (it == pages_.end()) return;
+  queue.moved_ns = now_ns_;
+  it->second.waits = false;
+  run(*it);
+}
+
+void Holder::give_up(Queue& queue) {
+  while (!queue.pages.empty()) {
+    const auto it = pages_.find(queue.pages.front());
     if (it != pages_.end() && it->second.waits) {
-      if (it->second.waits_since_ns + give_up_ns_ > now_ns_) return;
+      if (std::max(it->second.waits_since_ns, queue.moved_ns) + give_up_ns_ > now_ns_) return;
       it->second.waits = false;
       fail_waiting(*it, failed_ns_ != 0 && failed_ns_ + give_up_ns_ > now_ns_ ? Code::kIo : Code::kDeadline);
       bookkeep(*it);
       ready_.push_back(it->first);
       forget_if_empty(*it);
     }
-    list.pop_front();
+    queue.pages.pop_front();
   }
 }
 
@@ -440,10 +450,17 @@ void Holder::used(Entry& entry, bool missed) {
   bring_ahead(entry.first, missed);
 }
 
+bool Holder::may_give_frame() const {
+  return frames_.used() < budget_.frames(now_ns_) && no_memory_until_ns_ <= now_ns_;
+}
+
 bool Holder::give_frame(Entry& entry) {
-  if (frames_.used() >= budget_.frames(now_ns_)) return false;
+  if (!may_give_frame()) return false;
   const Frame frame = frames_.take();
-  if (frame == kNoFrame) return false;
+  if (frame == kNoFrame) {
+    no_memory_until_ns_ = now_ns_ + kAgainNs;
+    return false;
+  }
   if (of_frame_.size() < frames_.count()) of_frame_.resize(frames_.count());
   of_frame_[frame] = &entry;
   entry.second.frame = frame;
@@ -471,7 +488,7 @@ void Holder::free_frame(Entry& entry) {
 void Holder::bring_ahead(const PageName& from, bool missed) {
   const auto extent = extents_.find(from.extent);
   if (extent == extents_.end() || extent->second.detaching) return;
-  const uint32_t busy = frames_.used() + static_cast<uint32_t>(frame_waiters_.size());
+  const uint32_t busy = frames_.used() + static_cast<uint32_t>(frame_waiters_.pages.size());
   const uint32_t room = budget_.room(busy, now_ns_);
   const Streams::Run wanted = extent->second.streams->used(from.page, missed, room);
   if (wanted.count == 0) return;
@@ -508,19 +525,11 @@ void Holder::run_list(std::list<PageName>& list) {
 }
 
 void Holder::settle() {
-  const auto go_on = [&](std::list<PageName>& list) {
-    const PageName name = list.front();
-    list.pop_front();
-    const auto it = pages_.find(name);
-    if (it == pages_.end()) return;
-    it->second.waits = false;
-    run(*it);
-  };
   for (;;) {
     while (!ready_.empty()) run_list(ready_);
-    if (!frame_waiters_.empty() && frames_.used() < budget_.frames(now_ns_)) {
+    if (!frame_waiters_.pages.empty() && may_give_frame()) {
       go_on(frame_waiters_);
-    } else if (!dirty_waiters_.empty() && !is_dirty_enough()) {
+    } else if (!dirty_waiters_.pages.empty() && !is_dirty_enough()) {
       go_on(dirty_waiters_);
     } else {
       break;
@@ -546,7 +555,7 @@ bool Holder::leave(Entry& entry, NodeInput input) {
 void Holder::make_room() {
   const uint32_t limit = budget_.frames(now_ns_);
   for (;;) {
-    const uint64_t wanted = frame_waiters_.size() + reserve(limit);
+    const uint64_t wanted = frame_waiters_.pages.size() + reserve(limit);
     if (frames_.used() - leaving_ + wanted <= limit) return;
     const TwoQueue::Victim victim = queue_.next(aged_);
     aged_.clear();  // R5: no program maps them
@@ -581,7 +590,7 @@ void Holder::tick(uint64_t now_ns) {
 
 uint64_t Holder::due_ns(uint64_t now_ns) const {
   uint64_t due = ~uint64_t{0};
-  if (!stuck_.empty() || !frame_waiters_.empty() || !dirty_waiters_.empty())
+  if (!stuck_.empty() || !frame_waiters_.pages.empty() || !dirty_waiters_.pages.empty())
     due = std::min(due, now_ns + kAgainNs);
   if (!dirty_.empty())
     due = std::min(due, std::max(dirty_.front()->second.dirty_ns + kIdleCleanNs, now_ns + kAgainNs));

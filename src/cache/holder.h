@@ -109,7 +109,8 @@ class Holder {
   uint32_t frames(uint64_t now_ns) const { return budget_.frames(now_ns); }
   uint32_t used() const { return frames_.used(); }
   uint32_t dirty() const { return static_cast<uint32_t>(dirty_.size()); }
-  /// What waits so long for a frame, or for dirty pages to become fewer, fails: kIo if a device failed, else kDeadline.
+  /// What waits so long for a frame, or for dirty pages to become fewer, while no page before it got what it waits for, fails:
+  /// kIo if a device failed, else kDeadline.
   void give_up_after(uint64_t ns) { give_up_ns_ = ns; }
   /// Evicts, cleans and brings in what is due.
   void tick(uint64_t now_ns);
@@ -148,6 +149,11 @@ class Holder {
       return std::hash<GlobalAddress>{}(id.address) ^ id.generation;
     }
   };
+  /// Pages that wait for the same, the one that has done so longest first.
+  struct Queue {
+    std::list<PageName> pages;
+    uint64_t moved_ns = 0;  // when one of them went on last
+  };
   using Outcome = NodeStep::Outcome;
 
   static NodeNumber home_of(const PageName& name) { return name.extent.address.partition(); }
@@ -173,8 +179,10 @@ class Holder {
   /// What follows from what just happened, until nothing does.
   void settle();
   void run_list(std::list<PageName>& list);
-  void wait_in(std::list<PageName>& list, Entry& entry);
-  void give_up(std::list<PageName>& list);
+  void wait_in(Queue& queue, Entry& entry);
+  void go_on(Queue& queue);
+  void give_up(Queue& queue);
+  bool may_give_frame() const;
   void make_room();
   void clean();
   bool leave(Entry& entry, NodeInput input);
@@ -191,15 +199,16 @@ class Holder {
   std::unordered_map<ExtentId, Extent, IdHash> extents_;
   std::unordered_map<PageName, Page, PageNameHash> pages_;
   std::vector<Entry*> of_frame_;
-  std::list<Entry*> dirty_;                            // the one that has been so longest first
-  std::list<PageName> ready_;                          // something changed for what waits for them
-  std::list<PageName> frame_waiters_, dirty_waiters_;  // H2, H4
-  std::list<PageName> stuck_;                          // their device failed
+  std::list<Entry*> dirty_;              // the one that has been so longest first
+  std::list<PageName> ready_;            // something changed for what waits for them
+  Queue frame_waiters_, dirty_waiters_;  // H2, H4
+  std::list<PageName> stuck_;            // their device failed
   std::vector<Frame> aged_;
   uint32_t leaving_ = 0, cleaning_ = 0, becoming_dirty_ = 0;  // pages under way to that
   uint64_t reads_ahead_until_ns_ = 0;
   uint64_t give_up_ns_ = 3'000'000'000;
-  uint64_t failed_ns_ = 0;  // when a device failed last
+  uint64_t failed_ns_ = 0;           // when a device failed last
+  uint64_t no_memory_until_ns_ = 0;  // the system had none for a frame: it is not asked again before
   HolderStatistics statistics_;
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <optional>
 
 #include "cache_world.h"
 
@@ -292,6 +293,38 @@ TEST(CacheWorld, StorageThatFailsForAMoment) {
   expect_newest_through({}, options, 3, 300 * kMillisecond, codes);
   EXPECT_GT(codes[Code::kIo], 0u);
   EXPECT_EQ(codes[Code::kPeerLost], 0u);
+}
+
+/// One access of 800 pages, where 8 have room; and what became of it.
+Code read_all_pages(World& world) {
+  Staged* const extent = world.open(0, 0);
+  std::vector<std::byte> bytes(world.extent_bytes());
+  std::optional<Code> code;
+  extent->read(0, bytes, [&](const Status& status) { code = status.code(); });
+  world.run(60 * kSecond);
+  EXPECT_TRUE(code.has_value());
+  world.check();
+  world.close();
+  return code.value_or(Code::kOk);
+}
+
+TEST(CacheWorld, WhoWaitsForAFrameIsServedHoweverManyCameBefore) {
+  WorldOptions options;
+  options.nodes = 1;
+  options.pages = 800;
+  options.storage_ns =
+      50 * kMillisecond;  // 5 seconds in all, longer than anybody waits where nothing goes on
+  World world(options);
+  EXPECT_EQ(read_all_pages(world), Code::kOk);
+}
+
+TEST(CacheWorld, WhoWaitsForAFrameOfADeviceThatStandsStillIsRefused) {
+  WorldOptions options;
+  options.nodes = 1;
+  options.pages = 800;
+  options.storage_ns = 40 * kSecond;
+  World world(options);
+  EXPECT_EQ(read_all_pages(world), Code::kDeadline);
 }
 
 TEST(CacheWorld, NodesThatDie) {

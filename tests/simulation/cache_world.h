@@ -25,11 +25,12 @@ struct WorldOptions {
   uint64_t seed = 1;
   size_t nodes = 3;
   uint32_t frames = 8;
-  uint32_t pages = 12;                     // of each node's extent
-  unsigned lost = 0, repeated = 0;         // of 1,000 packets
-  unsigned slow = 0;                       // of 1,000: 30 ms and more
-  unsigned failing = 0;                    // of 1,000 accesses to the storage
-  uint64_t pause_ns = 300 * kMicrosecond;  // of a program between two accesses, at most
+  uint32_t pages = 12;                      // of each node's extent
+  unsigned lost = 0, repeated = 0;          // of 1,000 packets
+  unsigned slow = 0;                        // of 1,000: 30 ms and more
+  unsigned failing = 0;                     // of 1,000 accesses to the storage
+  uint64_t pause_ns = 300 * kMicrosecond;   // of a program between two accesses, at most
+  uint64_t storage_ns = 50 * kMicrosecond;  // an access to the storage, at least
 };
 
 class World {
@@ -122,6 +123,8 @@ class World {
   uint64_t life(size_t i) const { return nodes_[i]->life; }
   uint32_t pages() const { return options_.pages; }
   uint64_t pause_ns() const { return options_.pause_ns; }
+  uint64_t storage_ns() { return options_.storage_ns + random(100 * kMicrosecond); }
+  void set_storage_ns(uint64_t ns) { options_.storage_ns = ns; }
   uint64_t extent_bytes() const { return uint64_t{options_.pages} * kPageBytes - 512; }
   bool may_lose() const { return may_lose_; }
   void allow_losses() { may_lose_ = true; }
@@ -144,14 +147,14 @@ class World {
     bool bad = false;  // every write fails
     Storage(World& w, uint64_t n) : world(w), bytes(n) {}
     void read(uint64_t offset, std::span<std::byte> into, Done done) override {
-      world.at(50 * kMicrosecond + world.random(100 * kMicrosecond), [=, this, done = std::move(done)] {
+      world.at(world.storage_ns(), [=, this, done = std::move(done)] {
         if (world.below(world.options_.failing)) return done(Code::kIo);
         std::memcpy(into.data(), bytes.data() + offset, into.size());
         done({});
       });
     }
     void write(uint64_t offset, std::span<const std::byte> from, Done done) override {
-      world.at(50 * kMicrosecond + world.random(100 * kMicrosecond), [=, this, done = std::move(done)] {
+      world.at(world.storage_ns(), [=, this, done = std::move(done)] {
         if (bad || world.below(world.options_.failing)) return done(Code::kIo);
         std::memcpy(bytes.data() + offset, from.data(), from.size());
         done({});
