@@ -102,7 +102,10 @@ namespace ocm::fault {
   X(kPlannedNotFreed, "mutation.planned") /* a replica's end frees nothing of what follows it */             \
   X(kPlanThrownAway, "mutation.thrown") /* M12: a plan is void as soon as its home that leads seems dead */  \
   X(kGivenUpStays,                                                                                           \
-    "mutation.given_up") /* P7 of node/quorum.h: who was not asked waits for the council of before */
+    "mutation.given_up") /* P7 of node/quorum.h: who was not asked waits for the council of before */        \
+  X(kWatchAskedOnce, "mutation.watch_once") /* V1: a daemon names an extent once, heard or not */            \
+  X(kOverToldOnce, "mutation.over_once")    /* V1: nor is it told twice */                                   \
+  X(kEventsForgotten, "mutation.events")    /* U1 of event_queue.h: what was given is taken for received */
 
 #define OCM_FAULT_STATES(X)                                                                      \
   X(kReserveUndone, "an extent was made and its maker had given up")                             \
@@ -180,7 +183,11 @@ namespace ocm::fault {
   X(kOfficeLaidDown, "a coordinator lost the seat")                                              \
   X(kToldByFormer, "a home was told of a name by a coordinator that it had left")                \
   X(kSessionResumed, "a session went on under a new run of its daemon")                          \
-  X(kShutDown, "a daemon with sessions was told to stop")
+  X(kShutDown, "a daemon with sessions was told to stop")                                        \
+  X(kOverTold, "a daemon was told of the end of what it watched")                                \
+  X(kOverToldLater, "the same, and had to be told again")                                        \
+  X(kOverBefore, "what a daemon named to a home was over there")                                 \
+  X(kRevokedTold, "a program was told that its allocation is revoked")
 
 enum class Point : uint32_t {
 #define OCM_FAULT_ENUM(name, text) name,
