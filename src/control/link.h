@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "base/status.h"
 #include "control.pb.h"
@@ -23,6 +25,17 @@ class Link {
   virtual bool is_open() const = 0;
   /// When anything came from the other end last, or the link was made.
   virtual uint64_t heard_ns() const = 0;
+  /// `run` is called once it has closed, whoever closed it.
+  void on_closed(std::function<void()> run) { on_closed_ = std::move(run); }
+
+ protected:
+  /// Once it is not open any more.
+  void tell_closed() {
+    if (const auto run = std::exchange(on_closed_, nullptr)) run();
+  }
+
+ private:
+  std::function<void()> on_closed_;
 };
 
 }  // namespace ocm::control

@@ -435,6 +435,7 @@ void Connection::close(const Status& why) {
   calls_.clear();
   handler_ = nullptr;
   if (const Closed closed = std::move(closed_)) closed(self, why);
+  tell_closed();
 }
 
 }  // namespace ocm::control

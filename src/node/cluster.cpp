@@ -247,6 +247,7 @@ Task<void> Cluster::beat_to(std::string leader) {
   bool more = send_names_;
   do {
     const uint64_t sent_ns = core_.now_ns();
+    is_behind_ = false;
     wire::Envelope request;
     auto& beat = *request.mutable_heartbeat();
     to_wire(self_view(), *beat.mutable_self());
@@ -288,8 +289,14 @@ Task<void> Cluster::beat_to(std::string leader) {
     }
     followed_ = view.coordinator;
     apply(std::move(view));
-  } while (more);
+  } while (more || is_behind_);
   beating_.erase(leader);
+}
+
+void Cluster::on_view_news(uint64_t run, uint64_t epoch) {
+  if (run != heard_of_.run() || epoch <= view_.epoch || is_coordinator()) return;
+  is_behind_ = true;
+  if (std::string leader = leader_address(); !leader.empty()) core_.env.spawn(beat_to(std::move(leader)));
 }
 
 void Cluster::missed_coordinator(const std::string& address, const Status& why) {
@@ -554,6 +561,11 @@ void Cluster::enter(PeerHandlers& handlers) {
               [this](std::string, wire::Envelope) -> Task<Reply> { co_return co_await found_by_hand(); });
   handlers.on_now(wire::Envelope::kLeader,
                   [this](const std::string&, const wire::Envelope& request) { return not_here(request); });
+  handlers.on_now(wire::Envelope::kViewNews,
+                  [this](const std::string&, const wire::Envelope& request) -> Reply {
+                    on_view_news(request.view_news().run(), request.view_news().epoch());
+                    return Status();
+                  });
   handlers.on(wire::Envelope::kPublishExtents, [this](std::string, wire::Envelope request) -> Task<Reply> {
     const auto what = control::from_wire(request.publish_extents());
     if (!what.is_ok()) co_return what.status();

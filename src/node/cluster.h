@@ -145,6 +145,11 @@ class Cluster {
 
   // ---- for the coordinator of this node
   control::NodeInfo self_view() const;
+  /// This node's state is another one: the coordinator need not wait for the next heartbeat.
+  void tell_state() {
+    is_behind_ = true;  // also where a heartbeat is under way
+    core_.env.spawn(beat_once());
+  }
   /// A newer view.
   void apply(control::View view);
   /// A node has told its names.
@@ -157,6 +162,8 @@ class Cluster {
   control::Task<void> beat();
   control::Task<void> beat_once();
   control::Task<void> beat_to(std::string leader);
+  /// The coordinator says that its view is newer than this node's.
+  void on_view_news(uint64_t run, uint64_t epoch);
   /// The coordinator hears of it, for as long as it may not be reached: names are given out marked from then on.
   void note_lost(const ExtentId& replica);
   control::Task<void> tell_lost();
@@ -235,6 +242,8 @@ class Cluster {
   std::vector<std::unique_ptr<Coordinator>> retired_;  // until nothing of them runs
   std::string followed_;                               // the node that was coordinator in the last view
   std::set<std::string> beating_, asking_seeds_;       // addresses
+  bool is_behind_ =
+      false;  // the coordinator has a newer view, or an older state of this node: a heartbeat follows at once
   control::Founding founding_;
   control::Founding founding_again_;  // of this node, whose former run voted alone: P2 of node/quorum.h
   bool was_alone_ = false;

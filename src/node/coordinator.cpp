@@ -12,6 +12,7 @@
 #include "control/parts.h"
 #include "control/view_wire.h"
 #include "node/cluster.h"
+#include "node/standing.h"
 
 namespace ocm::node {
 
@@ -107,8 +108,36 @@ void Coordinator::look() {
     living.push_back({node.name, *node.incarnation, node.control_address});
   }
   member_.apply(std::move(all));
+  tell_news();
   take_census();
   core_.env.spawn(quorum_.convene(std::move(living), std::move(leaving)));
+}
+
+void Coordinator::tell_news() {
+  if (told_epoch_ == 0) told_epoch_ = membership_.epoch();  // who joins gets the view
+  if (!telling_news_ && told_epoch_ != membership_.epoch()) spawn(tell_news_in_turn());
+}
+
+Task<void> Coordinator::tell_news_in_turn() {
+  if (telling_news_) co_return;
+  const Standing telling(telling_news_);
+  while (!retired_ && quorum_.acts() && told_epoch_ != membership_.epoch()) {
+    told_epoch_ = membership_.epoch();
+    wire::Envelope message;
+    message.mutable_view_news()->set_run(run());
+    message.mutable_view_news()->set_epoch(told_epoch_);
+    const uint64_t give_up_ns = core_.now_ns() + core_.config.heartbeat_ns();
+    const auto tell = [](Homes& homes, std::string node, wire::Envelope what,
+                         uint64_t until_ns) -> Task<void> {
+      (void)co_await homes.ask(std::move(node), std::move(what), until_ns);
+    };
+    for (const control::NodeInfo& node : view().nodes) {
+      if (node.name == core_.name || node.state == NodeState::kDead) continue;
+      core_.env.spawn(tell(member_.homes(), node.name, message, give_up_ns));
+    }
+    // As many heartbeats come at once: of many nodes no more than come anyway.
+    co_await core_.env.sleep_ns(std::max(core_.config.heartbeat_ns() / 8, nodes() * uint64_t{1'000'000}));
+  }
 }
 
 void Coordinator::take_census() {
@@ -225,6 +254,7 @@ Reply Coordinator::on_heartbeat(const wire::Heartbeat& beat) {
                                                       : "returned"}});
     look();
   }
+  tell_news();
   merge_names(beat);
   note_report(beat);
   if (const auto waiting = unheard_.find(name); waiting != unheard_.end()) {

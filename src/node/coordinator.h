@@ -96,6 +96,10 @@ class Coordinator {
   /// Errors: kNoCoordinator (it is not this one any more), and those of Homes::ask().
   control::Task<Status> tell_home(std::string node, wire::Envelope message, uint64_t deadline_ns = 0);
   control::Reply on_heartbeat(const wire::Heartbeat& beat);
+  /// Who does not hear it now learns it with its next heartbeat: so nothing is repeated, and what comes together is told
+  /// together.
+  void tell_news();
+  control::Task<void> tell_news_in_turn();
   /// view(), without a copy of it for each heartbeat.
   void tell_view(wire::ClusterView& out) const;
   /// What is asked about names of a new run waits until `asker` has reported and all that it and others knew, but never
@@ -165,6 +169,8 @@ class Coordinator {
   bool lost_untold_ = false;
   std::pair<uint64_t, uint64_t> census_of_{};  // the epoch and the names' version that it was taken of
   uint64_t census_next_ns_ = 0;
+  uint64_t told_epoch_ = 0;  // of the view that the nodes were told of
+  bool telling_news_ = false;
   std::multiset<AllocationId> telling_;  // allocations whose homes are being told of their name
   std::set<AllocationId> publishing_;    // of those the ones that had none before
   /// Allocations whose homes all said to this run that they have the name. Of others, which came from homes' reports, a home

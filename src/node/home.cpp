@@ -94,17 +94,22 @@ ExtentDescriptor Home::describe(const memory::Extent& extent) const {
 
 Status Home::remove(ExtentId id) {
   const Status removed = table_->remove(id);
-  directory_->revoke(id);  // after remove(): an open() in between sees that the extent is revoked
+  revoke(id);  // after remove(): an open() in between sees that the extent is revoked
   ownership_.remove(id);
   retired_.erase(id);
   forget_replica(id);
   return removed;
 }
 
+void Home::revoke(ExtentId id) {
+  directory_->revoke(id);
+  if (on_over_) on_over_(id);
+}
+
 Status Home::leave_out(ExtentId id) {
   if (ownership_.end_name(id)) return remove(id);
   OCM_TRY_ASSIGN(retired_[id], table_->retire(id));
-  directory_->revoke(id);
+  revoke(id);
   forget_replica(id);
   return {};
 }
@@ -288,7 +293,7 @@ void Home::free_all(const std::vector<ExtentId>& ids) {
     }
     if (!fault::at(fault::Point::kNobodysServed)) {
       (void)table_->suspend(id);
-      directory_->revoke(id);
+      revoke(id);
     }
     forget_replica(id);
     to_free_bytes_[static_cast<size_t>(extent.value()->kind)] += extent.value()->span_bytes;
@@ -538,7 +543,7 @@ void Home::unshare(ExtentId id) {
   const ExtentId gone = second->second;
   shared_.erase(second);
   (void)table_->remove(gone);
-  directory_->revoke(gone);
+  revoke(gone);
 }
 
 Result<ExtentDescriptor> Home::share_closed(ExtentId id) {
@@ -607,7 +612,7 @@ void Home::switch_over(ExtentId was, control::PartMoved part) {
     return;
   }
   (void)table_->remove(was);
-  directory_->revoke(was);
+  revoke(was);
 }
 
 void Home::remember(const control::PartMoved& part, ExtentId here) {

@@ -178,6 +178,8 @@ class Home {
   /// Called when a replica is removed that is frozen or shared, and with the others of a part whose present replica
   /// was removed for a request that named a former one.
   void on_removed(std::function<void(ExtentId)> hook) { on_removed_ = std::move(hook); }
+  /// Called when an extent answers REVOKED from now on; perhaps again when it is freed.
+  void on_over(std::function<void(ExtentId)> hook) { on_over_ = std::move(hook); }
   /// Called when a replica is dropped: the cluster goes on without it.
   void on_dropped(std::function<void(ExtentId)> hook) { on_dropped_ = std::move(hook); }
   /// Called when a voter tells that the part of a replica here is over.
@@ -275,6 +277,8 @@ class Home {
                                   memory::ExtentOptions options);
   ExtentDescriptor describe(const memory::Extent& extent) const;
   Status remove(ExtentId id);
+  /// The table has it no more, and nobody is to reach it.
+  void revoke(ExtentId id);
   /// Also a frozen one.
   Result<std::shared_ptr<memory::Extent>> find_frozen_too(ExtentId id) const;
   void remember(const control::PartMoved& part, ExtentId here);
@@ -361,7 +365,7 @@ class Home {
   std::map<ExtentId, control::PartMoved> remade_;       // by former replica
   std::map<ExtentId, std::vector<ExtentId>> formerly_;  // present replica here -> the former ones
   std::deque<ExtentId> left_;                           // of remade_: what leads elsewhere, the oldest first
-  std::function<void(ExtentId)> on_removed_, on_dropped_;
+  std::function<void(ExtentId)> on_removed_, on_dropped_, on_over_;
   std::function<void(ExtentId, ExtentId)> on_ended_;
   PartFreed on_part_freed_;
   /// The owner of a replica here has ended: so have those of `part`, which it was made again into (null: none), and of

@@ -87,6 +87,8 @@ class Homes {
   void tell_in_turn(const SessionId& session, const std::string& node, Untold what);
   /// The same of the end of a session of that user: in turn with those of its other sessions.
   void tell_end(uint32_t uid, const std::string& node, uint32_t run, wire::Envelope message);
+  /// Peers::on_lost().
+  void on_lost(std::function<void(const std::string&)> hook) { peers_.on_lost(std::move(hook)); }
   /// Not waited for.
   void tell(std::string node, uint32_t run, wire::Envelope message);
 

@@ -254,7 +254,7 @@ Status Node::Impl::listen() {
   };
   if (http_socket.is_open()) http = serve_http(std::move(http_socket));
   if (local_http_socket.is_open()) local_http = serve_http(std::move(local_http_socket));
-  cluster->on_node([this](const control::NodeInfo& node) { allocator->node_appeared(node); });
+  cluster->on_node([this](const control::NodeInfo& node) { service->node_appeared(node); });
   cluster->start([this](control::NodeInfo& self) {
     self.sessions = sessions->count();
     self.copies = remaker->progress();

@@ -71,9 +71,19 @@ control::Task<Result<std::shared_ptr<control::Link>>> Peers::connect(std::string
   }
   peer->connection = std::move(dialled).value();
   OCM_DASSERT(peer->connection != nullptr);
+  tell_when_lost(address, peer);
   // Nobody finds it there: it would stay open for ever.
   if (peer->forgotten) core_.env.spawn(close_later(core_, peer->connection));
   co_return peer->connection;
+}
+
+void Peers::tell_when_lost(const std::string& address, const std::shared_ptr<Peer>& peer) {
+  const control::Link* const link = peer->connection.get();
+  // One that this side has left is nobody's any more.
+  peer->connection->on_closed([this, address, link, weak = std::weak_ptr(peer)] {
+    const auto known = weak.lock();
+    if (known && known->connection.get() == link && !known->forgotten && on_lost_) on_lost_(address);
+  });
 }
 
 void Peers::unanswered(const std::string& address, const std::shared_ptr<control::Link>& connection) {
@@ -88,13 +98,14 @@ void Peers::unanswered(const std::string& address, const std::shared_ptr<control
 control::Task<void> Peers::renew(std::string address, std::shared_ptr<Peer> peer) {
   OCM_DASSERT(peer->renewing && peer->connection != nullptr);
   const std::shared_ptr<control::Link> silent = peer->connection;
-  auto dialled = co_await dial_(std::move(address), core_.now_ns() + kDialNs);
+  auto dialled = co_await dial_(address, core_.now_ns() + kDialNs);
   if (dialled.is_ok()) {
     // Whoever waits on the old one may still be heard: a peer that stood still answers on both.
     std::shared_ptr<control::Link> unused = std::move(dialled).value();
     if (peer->connection == silent && !peer->forgotten) {
       fault::reached(fault::State::kSilentLeft);
       std::swap(peer->connection, unused);
+      tell_when_lost(address, peer);
     }
     core_.env.spawn(close_later(core_, std::move(unused)));
   } else {
@@ -123,6 +134,7 @@ void Peers::forget(const std::string& address, bool lives) {
 }
 
 void Peers::close_all() {
+  on_lost_ = nullptr;
   auto peers = std::move(peers_);
   peers_.clear();
   for (auto& [address, peer] : peers) {

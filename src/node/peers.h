@@ -36,6 +36,8 @@ class Peers {
   /// on for a failure deadline at most, for the connection may already be to the daemon that was started again.
   void forget(const std::string& address, bool lives);
   void close_all();
+  /// Called with the address of a daemon that has closed the connection to it, or was cut off from it. Set before any call.
+  void on_lost(std::function<void(const std::string&)> hook) { on_lost_ = std::move(hook); }
 
  private:
   struct Peer {
@@ -50,6 +52,7 @@ class Peers {
     uint64_t refused_until_ns = 0;  // after a failed dial: fail fast for a moment
     Status refused;
   };
+  void tell_when_lost(const std::string& address, const std::shared_ptr<Peer>& peer);
   void unanswered(const std::string& address, const std::shared_ptr<control::Link>& connection);
   control::Task<void> renew(std::string address, std::shared_ptr<Peer> peer);
   static control::Task<void> close_later(Core& core, std::shared_ptr<control::Link> connection);
@@ -57,6 +60,7 @@ class Peers {
 
   Core& core_;
   const Dial dial_;
+  std::function<void(const std::string&)> on_lost_;
   std::unordered_map<std::string, std::shared_ptr<Peer>> peers_;
 };
 

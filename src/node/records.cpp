@@ -9,7 +9,10 @@ namespace ocm::node {
 
 void Records::list(const_iterator it) {
   if (!it->second.is_whole()) return;
-  for (const auto& extent : it->second.allocation.extents) by_extent_.emplace(extent.id, it->first);
+  for (const auto& extent : it->second.allocation.extents) {
+    by_extent_.emplace(extent.id, it->first);
+    if (observer_) observer_->comes(extent);
+  }
 }
 
 void Records::unlist(const_iterator it) {
@@ -18,6 +21,7 @@ void Records::unlist(const_iterator it) {
     const auto one = listed(extent.id, it->first);
     OCM_DASSERT(one != by_extent_.end());  // B1
     if (one != by_extent_.end()) by_extent_.erase(one);
+    if (observer_) observer_->goes(extent.id);
   }
 }
 
@@ -35,12 +39,14 @@ void Records::put(const AllocationId& id, HeldAllocation held) {
 HeldAllocation Records::take(iterator it) {
   unlist(it);
   HeldAllocation out = std::move(it->second);
+  if (observer_) observer_->ended(it->first);
   map_.erase(it);
   return out;
 }
 
 Records::iterator Records::erase(iterator it) {
   unlist(it);
+  if (observer_) observer_->ended(it->first);
   return map_.erase(it);
 }
 
@@ -49,6 +55,7 @@ void Records::erase(const AllocationId& id) {
 }
 
 void Records::clear() {
+  for (auto it = map_.begin(); observer_ && it != map_.end();) it = erase(it);
   map_.clear();
   by_extent_.clear();
 }

@@ -72,13 +72,25 @@ class Records {
   /// As control::mark_lost(), in all records.
   void mark_lost(const ExtentId& replica);
 
+  /// Of the records that are whole: those that have the extent.
+  std::vector<iterator> with(const ExtentId& extent);
+  /// Told of each extent of a record that is whole, as it comes and goes, and of each record that ends.
+  class Observer {
+   public:
+    virtual ~Observer() = default;
+    virtual void comes(const control::PlacedExtent& extent) = 0;
+    virtual void goes(const ExtentId& extent) = 0;
+    virtual void ended(const AllocationId& id) = 0;
+  };
+  /// From now on, for as long as this lives.
+  void observe(std::shared_ptr<Observer> observer) { observer_ = std::move(observer); }
+
   /// B1, and each record; O(extents).
   bool is_valid() const;
 
  private:
   void list(const_iterator it);
   void unlist(const_iterator it);
-  std::vector<iterator> with(const ExtentId& extent);
 
   using Index = std::unordered_multimap<ExtentId, AllocationId, control::ExtentHash>;
   /// The end: nothing leads from it to that record.
@@ -86,6 +98,7 @@ class Records {
 
   Map map_;
   Index by_extent_;
+  std::shared_ptr<Observer> observer_;  // null: none
 };
 
 }  // namespace ocm::node

@@ -49,7 +49,11 @@ Service::Service(Core& core, Home& home, Cluster& cluster, Sessions& sessions, A
     remaker_.look_again();
     if (session->complete) core_.env.spawn(give_back(session));
   });
-  cluster_.on_leaving([this](std::vector<fabric::shm::NodeWord> nodes) { sessions_.tell(std::move(nodes)); });
+  cluster_.on_leaving([this](std::vector<fabric::shm::NodeWord> nodes) {
+    sessions_.tell(std::move(nodes));
+    events_.look();
+  });
+  cluster_.homes().on_lost([this](const std::string& address) { watches_.connection_lost(address); });
   stopper_.on_unknown(
       [this](const std::shared_ptr<Session>& session, const AllocationId& id, std::vector<ExtentId> extents) {
         core_.env.spawn(remaker_.follow_unknown(session, id, std::move(extents)));
@@ -80,12 +84,18 @@ Task<Reply> Service::program_request(std::shared_ptr<Program> program, wire::Env
   co_return reply;
 }
 
+void Service::node_appeared(const control::NodeInfo& node) {
+  allocator_.node_appeared(node);
+  watches_.node_appeared(node);
+}
+
 void Service::program_ended(const std::shared_ptr<Program>& program) {
   const std::shared_ptr<Session>& session = program->session;
   if (!session) return;
   session->waiting = session->resumed && !session->heard && !fault::at(fault::Point::kHelloEnds);
   core_.env.spawn(session->waiting ? allocator_.end_unless_taken_up(session)
                                    : allocator_.end_session(session));
+  events_.program_ended(*session);
 }
 
 Task<void> Service::drain(std::function<void()> close_doors) {

@@ -10,6 +10,7 @@
 #include "control/user_rate.h"
 #include "node/allocator.h"
 #include "node/copier.h"
+#include "node/events.h"
 #include "node/handlers.h"
 #include "node/holds.h"
 #include "node/pages.h"
@@ -40,6 +41,9 @@ class Service {
   control::Task<void> drain(std::function<void()> close_doors);
   /// `node`: who asks, as it proved.
   control::Task<control::Reply> peer_request(std::string node, wire::Envelope request);
+  /// A node, or another run of its daemon, is in the view.
+  void node_appeared(const control::NodeInfo& node);
+  const Events& events() const { return events_; }
 
  private:
   control::Task<control::Reply> hello(std::shared_ptr<Program> program, wire::SessionHello request);
@@ -96,6 +100,8 @@ class Service {
   Copier& copier_;
   Remaker& remaker_;
   Stopper& stopper_;
+  Watches watches_{core_, home_, cluster_};
+  Events events_{core_, cluster_, sessions_, remaker_, watches_};
   /// From this host's programs, whose sessions are open.
   ProgramHandlers programs_{"not a request of a program"};
   PeerHandlers peers_{"not a request of a daemon"};

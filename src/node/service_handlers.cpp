@@ -102,6 +102,9 @@ void Service::enter_programs() {
   on.on_now(Body::kSessionRestore, [this](const Asker& session, const wire::Envelope& request) {
     return restore(session, request.session_restore());
   });
+  on.on(Body::kEvents, [this](Asker session, wire::Envelope request) {
+    return events_.answer(std::move(session), request.events());
+  });
   on.on(Body::kStats, [this](Asker session, wire::Envelope request) {
     return stats(std::move(session), std::move(*request.mutable_stats()->mutable_node()));
   });
@@ -112,6 +115,7 @@ void Service::enter_peers() {
   PeerHandlers& on = peers_;
   cluster_.enter(on);
   remaker_.enter(on);
+  watches_.enter(on);
 
   on.on(Body::kReserve, [this](const std::string&, wire::Envelope request) {
     return reserve(std::move(*request.mutable_reserve()));

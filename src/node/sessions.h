@@ -84,7 +84,8 @@ struct Session {
   uint64_t bytes_held = 0;
   os::Mapping page;            // fabric/shm/tables.h: counters, written by the program; what is told of nodes
   uint64_t nodes_version = 0;  // the page's, where a program may write what it likes
-  Moved moved;                 // of the page: never falls, nor grows faster than any machine could
+  std::shared_ptr<struct EventStream> events;  // null: its program has not asked for any
+  Moved moved;  // of the page: never falls, nor grows faster than any machine could
   uint64_t moved_at_ns = 0;
 };
 

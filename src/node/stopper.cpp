@@ -409,6 +409,7 @@ Task<void> Stopper::tell(std::function<void()> then) {
 
 Task<void> Stopper::wait(std::function<void()> then) {
   core_.stopping = true;  // S1
+  cluster_.tell_state();
   uint64_t log_next_ns = 0;
   while (!core_.draining) {
     control::StopCheck found;

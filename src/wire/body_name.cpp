@@ -66,6 +66,12 @@ std::string_view body_name(const Envelope& message) {
     case Envelope::kLeader: return "leader";
     case Envelope::kPublished: return "published";
     case Envelope::kFoundCluster: return "found_cluster";
+    case Envelope::kEvents: return "events";
+    case Envelope::kEventsReply: return "events_reply";
+    case Envelope::kWatch: return "watch";
+    case Envelope::kWatched: return "watched";
+    case Envelope::kExtentsOver: return "extents_over";
+    case Envelope::kViewNews: return "view_news";
     case Envelope::BODY_NOT_SET: break;
   }
   return "unknown";

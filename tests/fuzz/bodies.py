@@ -8,6 +8,7 @@ import sys
 # That no program and no node sends to a daemon behind its doors.
 NOT_SENT = {
     "session_welcome": "only a daemon sends it, to programs",
+    "events_reply": "the same",
     "found_cluster": "refused here, as these daemons have no seeds (tests/cluster/test_succession.py)",
     "node_hello": "before the doors (node/proof.h): who sends it may be a stranger",
     "node_challenge": "its reply",

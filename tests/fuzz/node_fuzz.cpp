@@ -35,6 +35,7 @@ Envelope::BodyCase answer_of(Envelope::BodyCase request) {
     case Envelope::kStopCheck: return Envelope::kStopCheckReply;
     case Envelope::kReplicaQuery: return Envelope::kReplicaAnswer;
     case Envelope::kStats: return Envelope::kStatsReply;
+    case Envelope::kWatch: return Envelope::kWatched;
     case Envelope::kAttach:
     case Envelope::kNameRemove: return Envelope::kAllocation;
     case Envelope::kNameList: return Envelope::kNames;

@@ -331,6 +331,36 @@ Envelope stats(const std::string& node = "") {
   out.mutable_stats()->set_node(node);
   return out;
 }
+Envelope watch(const std::string& node, uint64_t extent) {
+  Envelope out;
+  out.mutable_watch()->set_node(node);
+  out.mutable_watch()->set_incarnation(kRun);
+  out.mutable_watch()->set_number(1);
+  fill(*out.mutable_watch()->add_begin(), extent);
+  return out;
+}
+Envelope watched(uint64_t over) {
+  Envelope out;
+  fill(*out.mutable_watched()->add_over(), over);
+  return out;
+}
+Envelope extents_over(uint32_t partition, uint64_t extent) {
+  Envelope out;
+  out.mutable_extents_over()->set_partition(partition);
+  fill(*out.mutable_extents_over()->add_over(), extent);
+  fill(*out.mutable_extents_over()->add_elsewhere(), extent);
+  return out;
+}
+Envelope view_news() {
+  Envelope out;
+  out.mutable_view_news()->set_epoch(~uint64_t{0});
+  return out;
+}
+Envelope events() {
+  Envelope out;
+  out.mutable_events();
+  return out;
+}
 Envelope attach() {
   Envelope out;
   out.mutable_attach()->set_name("x");
@@ -522,6 +552,23 @@ std::vector<std::string> fuzz::seeds() {
                    {kC, session_at()},
                    {kB, lost(0)},
                    {kB, remade(0)}}),
+      // What is watched, here and at another home.
+      coordinates(
+          {{kB, reserve()}, {kB, watch("b", 0)}, {kC, release(0)}, {kB, watch("b", 0)}, {kB, view_news()}}),
+      coordinates({{kB, beat("b", true)},
+                   {kProgram, hello()},
+                   {kAnswer, reserved("b")},
+                   {kProgram, allocate({"b"})},
+                   {kProgram, events()},
+                   {kB, extents_over(kPartitionB, 0)},
+                   {kProgram, events()}}),
+      coordinates({{kB, beat("b", true)},
+                   {kProgram, hello()},
+                   {kAnswer, reserved("b")},
+                   {kProgram, allocate({"b"})},
+                   {kAnswer, watched(0)},
+                   {kProgram, events()},
+                   {kProgram, events()}}),
       // The council: a loss, and another council in its place.
       coordinates({{kB, beat("b")},
                    {kB, reserve(Layout::kReplicated)},

@@ -260,6 +260,11 @@ wire::Envelope list() {
   out.mutable_name_list();
   return out;
 }
+wire::Envelope events() {
+  wire::Envelope out;
+  out.mutable_events();
+  return out;
+}
 wire::Envelope stats(const std::string& node) {
   wire::Envelope out;
   out.mutable_stats()->set_node(node);
@@ -279,6 +284,16 @@ std::vector<std::string> fuzz::seeds() {
            {1, attach(false)},
            {1, remove_x()},
            {1 + kEnd, list()}}),
+      // What is attached ends while its program waits for events.
+      say({{0, hello()},
+           {0, allocate()},
+           {0, publish(kFirst)},
+           {1, hello()},
+           {1, attach(false)},
+           {1, events()},
+           {0, remove_x()},
+           {1, events()},
+           {1 + kWait, events()}}),
       // A sequence, held by a reader while its name ends.
       say({{0, hello()},
            {0, allocate()},

@@ -64,6 +64,7 @@ class SimLink final : public control::Link, public std::enable_shared_from_this<
       call->status = Status(Code::kPeerLost, std::string(why.message()));
       call->finish();
     }
+    tell_closed();
   }
   bool is_open() const override { return open_; }
   uint64_t heard_ns() const override { return heard_ns_; }
@@ -216,7 +217,7 @@ void Daemon::start() {
   pages = std::make_unique<node::Pages>(*core, *home, *cluster, *sessions, *remaker, *stopper, servers_);
   service = std::make_unique<node::Service>(*core, *home, *cluster, *sessions, *allocator, *holds, *copier,
                                             *remaker, *stopper, *pages);
-  cluster->on_node([this](const control::NodeInfo& node) { allocator->node_appeared(node); });
+  cluster->on_node([this](const control::NodeInfo& node) { service->node_appeared(node); });
   cluster->start([this](control::NodeInfo& self) { self.sessions = sessions->count(); });
   remaker->start();
   env->touch();

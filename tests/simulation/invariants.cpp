@@ -200,6 +200,8 @@ void Invariants::homes_are_valid() {
       violate("T1 to T3, T5, L1, L2 or L4: the home of " + name_of(node) + " is not valid");
     if (daemon && !daemon->remaker->is_valid())
       violate("L6: the home of " + name_of(node) + " has what no name here knows");
+    if (daemon && !daemon->service->events().is_valid())
+      violate("V1, V4, U1 or U2: what " + name_of(node) + " watches or tells its programs is not valid");
     if (daemon && !daemon->sessions->is_valid())
       violate("P3: the sessions of " + name_of(node) + " are not valid");
     if (daemon && daemon->let_in_older)

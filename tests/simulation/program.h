@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -66,6 +67,12 @@ class Program : public std::enable_shared_from_this<Program> {
   Task<Status> copy(std::shared_ptr<Handle> from, std::shared_ptr<Handle> to, size_t cell);
   /// Takes pointers to what has the cell on this host, and reads it through all that were taken.
   void check_pointers(Handle& handle, size_t cell);
+  /// Takes what its daemon tells unasked, for as long as it lives (W9), and sometimes gives up waiting for it.
+  Task<void> listen();
+  bool was_told(const Handle& handle) const {
+    return told_revoked_.contains(handle.memory->allocation.allocation_id());
+  }
+  uint64_t events_told = 0, resyncs = 0;
   /// Connects again if its daemon is another one, as the client library does on its own.
   Task<Status> open();
   bool is_connected() const;
@@ -162,7 +169,9 @@ class Program : public std::enable_shared_from_this<Program> {
   struct Freed {
     std::string id, receipt, hold_id;
   };
-  std::vector<Freed> freed_;  // while there was no daemon: shown to the next one
+  bool listens_ = false;
+  std::set<std::string> told_revoked_;  // allocation ids
+  std::vector<Freed> freed_;            // while there was no daemon: shown to the next one
   std::unordered_map<size_t, std::shared_ptr<Channel>> channels_;
 };
 

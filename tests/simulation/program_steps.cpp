@@ -1,6 +1,7 @@
 // What a program asks for, and in which order: its life.
 #include <algorithm>
 
+#include "control/event_queue.h"
 #include "program.h"
 
 namespace ocm::simulation {
@@ -310,7 +311,57 @@ Task<void> Program::step() {
   }
 }
 
+Task<void> Program::listen() {
+  listens_ = true;
+  uint64_t stream = 0, received = 0;
+  while (!ended_) {
+    wire::Envelope request;
+    auto& asked = *request.mutable_events();
+    asked.set_stream(stream);
+    asked.set_after(received);
+    asked.set_wait_ms(400);
+    const uint64_t bound_ns = below(4) == 0 ? 1'000'000 + below(200'000'000) : call_bound_ns();
+    const auto reply = co_await call(std::move(request), bound_ns);
+    if (!reply.is_ok()) {
+      co_await env->sleep_ns(20'000'000);
+      continue;
+    }
+    const wire::Events& told = reply.value().events_reply();
+    if (told.stream() != stream) {
+      resyncs += stream != 0 ? 1 : 0;
+      stream = told.stream();
+      received = 0;
+    }
+    for (const wire::Events::Event& event : told.events()) {
+      if (event.number() <= received) world_.violate("U1: an event came after one with a greater number");
+      received = event.number();
+      ++events_told;
+      ++world_.counts["events"];
+      if (event.kind() != static_cast<uint32_t>(control::EventKind::kRevoked)) continue;
+      for (const auto& handle : handles) {
+        const Memory& memory = *handle->memory;
+        if (memory.allocation.allocation_id() != event.allocation_id()) continue;
+        told_revoked_.insert(event.allocation_id());
+        const bool striped = memory.layout == Layout::kStriped;  // a cell of each extent, or of each part
+        const size_t cells = striped ? handle->places.size() : memory.parts();
+        bool all = true;
+        for (size_t i = 0; i < cells; ++i)
+          all = all && must_be_there(*handle, striped ? i : i * memory.cells_per_part());
+        if (!all) continue;
+        std::string what = "W9: " + name_of(node_) + " is told that \"" + memory.name +
+                           "\" is revoked, state " + std::to_string(static_cast<int>(memory.state)) +
+                           (handle->owned ? ", owned" : "") + (handle->hold_id.empty() ? "" : ", held");
+        for (const Memory::Piece& piece : memory.pieces)
+          what += ", " + name_of(piece.node) + " " + piece.id.address.to_string() +
+                  (lived(piece, true) ? "" : " lost");
+        world_.violate(what);
+      }
+    }
+  }
+}
+
 Task<void> Program::live() {
+  if (number_ % 3 == 1) env->spawn(listen());
   while (!world_.ending()) {
     co_await env->sleep_ns(1'000'000 + below(120'000'000));
     if (world_.ending()) break;
@@ -348,6 +399,12 @@ Task<void> Program::probe() {
       const bool there = must_be_there(*handle, part * cells + number_);
       const Status got = co_await get(handle, part * cells + number_);
       const Status put_now = co_await put(handle, part * cells + number_);
+      if (listens_ && got.code() == Code::kRevoked && !handle->memory->replicated() && !was_told(*handle)) {
+        co_await env->sleep_ns(world_.deadline_ns() / 2);  // it may have ended just now
+        if (!was_told(*handle))
+          world_.violate("W9: " + name_of(node_) + " is not told that \"" + handle->memory->name +
+                         "\" is revoked");
+      }
       if (!there || world_.may_be_removed(*handle->memory)) continue;
       ++world_.counts["probed"];
       must(got, "a get of what was there");

@@ -31,6 +31,7 @@ const std::vector<Schedule>& schedules_of_losses();
 const std::vector<Schedule>& schedules_of_spares();
 const std::vector<Schedule>& schedules_of_succession();
 const std::vector<Schedule>& schedules_of_stops();
+const std::vector<Schedule>& schedules_of_events();
 /// All of them.
 const std::vector<Schedule>& schedules();
 

@@ -15,6 +15,8 @@
 //   W7 when all programs have ended and all names are removed, no byte is used, and voters remember no lost replica once the
 //      nodes run again.
 //   W8 the invariants of the daemons' own parts (invariants.h).
+//   W9 a program that waits for events is told that an allocation is revoked only if it is, and, when the faults have been
+//      over for three failure deadlines, of each that is.
 #pragma once
 
 #include <functional>

@@ -219,6 +219,9 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kPlannedNotFreed, "removed with a plan"},
     {fault::Point::kPlanThrownAway, "the home that leads seems dead"},
     {fault::Point::kGivenUpStays, "founded by hand"},
+    {fault::Point::kWatchAskedOnce, "ended behind a cut"},
+    {fault::Point::kOverToldOnce, "ended behind a cut"},
+    {fault::Point::kEventsForgotten, "names end all the time"},
 };
 
 std::vector<Schedule> schedules_for(fault::Point point) {
