@@ -27,7 +27,7 @@ PARTS = [
     ("DuckDB", "oncilla.duckdb", ["register", "register_files"]),
     ("Files", "oncilla.fs", ["OcmFileSystem", "register"]),
     ("Arrow filesystem", "oncilla.arrow", ["filesystem"]),
-    ("What nodes and names are", "oncilla", ["Node", "Name", "Extent", "AllocationInfo"]),
+    ("What nodes and names are", "oncilla", ["Node", "Name", "Extent", "AllocationInfo", "Event"]),
     ("Progress", "oncilla", ["progress"]),
     ("Errors", "oncilla", ["Error"]),
 ]

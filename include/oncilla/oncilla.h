@@ -249,11 +249,16 @@ typedef struct ocm_allocation_info {
   uint32_t mode;
   uint32_t own_uid; /* the uid that the daemon sees for this program; in a container it may be another */
   bool durable;     /* OCM_ALLOCATION_DURABLE; of a sequence: all parts */
+  /* What events name it by (ocm_event). Handles of one published allocation have the same, and so have the pieces of one
+   * slab. */
+  uint8_t id[16];
 } ocm_allocation_info;
 #define OCM_ALLOCATION_INFO_INIT                                                                           \
   {                                                                                                        \
     sizeof(ocm_allocation_info), 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, OCM_ACCESS_READ, false, false, \
-        0, 0, 0, false                                                                                     \
+        0, 0, 0, false, {                                                                                  \
+      0                                                                                                    \
+    }                                                                                                      \
   }
 /* Describes the allocation.
  * Shapes: info->size must be set (OCM_ALLOCATION_INFO_INIT); no more than that is written. */
@@ -516,6 +521,43 @@ typedef struct ocm_node_info {
 /* Calls `visit` for each node that the session's daemon knows of until it returns false. */
 OCM_API int ocm_node_list(ocm_session* session, bool (*visit)(const ocm_node_info* info, void* context),
                           void* context);
+
+/* ------------------------------------------------------------------ events */
+
+/* What a session can be told unasked. Programs should ignore kinds that they do not know. */
+typedef enum ocm_event_kind {
+  /* The session's daemon was started again: events of before may be missing. What is so now follows, of what the session
+   * holds and of nodes; a node of which nothing follows is alive. */
+  OCM_EVENT_RESYNC = 1,
+  OCM_EVENT_REVOKED = 2, /* it was freed, its name removed, or a part of it is gone: operations there get REVOKED */
+  OCM_EVENT_MOVED = 3,   /* a part of it goes on in another extent, which operations follow by themselves */
+  /* Too much of this user is watched at its node: its end is not told, operations say so. */
+  OCM_EVENT_UNWATCHED = 4,
+  OCM_EVENT_NODE_ALIVE = 5, /* it joined, or is back; another `partition`: what the run before had is gone */
+  /* Silent for half of the failure deadline, or the session's daemon has lost its connection to it and finds no other. */
+  OCM_EVENT_NODE_SUSPECT = 6,
+  OCM_EVENT_NODE_DEAD = 7,
+  OCM_EVENT_NODE_DRAINING = 8 /* it was told to stop */
+} ocm_event_kind;
+/* What has happened. */
+typedef struct ocm_event {
+  size_t size;
+  ocm_event_kind kind;
+  uint8_t allocation[16]; /* ocm_allocation_info.id; zeros if it is about a node */
+  char name[256];         /* the allocation's, if it has one */
+  char node[64];          /* where the extent is or was, or the node itself */
+  uint32_t partition;     /* the run of that node's daemon */
+} ocm_event;
+#define OCM_EVENT_INIT \
+  { sizeof(ocm_event), OCM_EVENT_RESYNC, {0}, {0}, {0}, 0 }
+/* Waits for the next event of the session: of allocations that it holds, and of all nodes. The first call begins that: what
+ * is revoked by then, and the nodes that are not alive, come first. Each event comes to one caller. Of an allocation, or a
+ * node, that has several before they are read, only the newest comes: who reads slowly, or never, misses nothing that still
+ * holds, and takes no more of the daemon's memory than what it holds already. An end on another node is told within a round
+ * trip or two; after a cut as soon as its node is reached again. Operations need no events: they find out by themselves.
+ * deadline_ns: as everywhere; UINT64_MAX waits for ever. Errors: DEADLINE (no event until then), NO_DAEMON (the daemon is
+ * gone, and did not come back until then). */
+OCM_API int ocm_event_next(ocm_session* session, uint64_t deadline_ns, ocm_event* event);
 
 #ifdef __cplusplus
 }

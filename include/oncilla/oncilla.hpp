@@ -531,6 +531,15 @@ class Session {
     return all;
   }
 
+  /// The next event, of allocations that the session holds and of nodes: see ocm_event_next. 0: the session's default,
+  /// Nanoseconds::max(): for ever. Errors: DEADLINE, NO_DAEMON.
+  Expected<ocm_event> next_event(Nanoseconds deadline = {}) {
+    ocm_event event = OCM_EVENT_INIT;
+    const uint64_t wait_ns = deadline == Nanoseconds::max() ? UINT64_MAX : detail::count(deadline);
+    if (const int status = ocm_event_next(get(), wait_ns, &event); status < 0) return Error::last(status);
+    return event;
+  }
+
   /// The C handle.
   ocm_session* get() const noexcept { return session_.get(); }
 

@@ -47,7 +47,7 @@ from .errors import (
     UnknownNode,
     Unsupported,
 )
-from .nodes import AllocationInfo, Extent, Name, Node
+from .nodes import AllocationInfo, Event, Extent, Name, Node
 from .operations import Operation
 from .session import Session, aconnect, connect
 
@@ -60,11 +60,11 @@ __version__ = _version()
 _LAZY = {"progress": "core.progress", "Table": "table"}
 __all__ = [
     "Allocation", "AllocationError", "AllocationInfo", "AuthError", "BadChecksum", "CallError", "Cancelled",
-    "ClusterError", "DeadlineExceeded", "Draining", "Error", "Exists", "Extent", "InternalError", "InvalidArgument",
-    "IoError", "LimitReached", "Lost", "Name", "NoCoordinator", "NoDaemon", "NoFds", "NoMemory", "Node", "NodeError",
-    "NotFound", "Operation", "OutOfRange", "PeerError", "PeerLost", "Permission", "PoolFull", "ProtocolError",
-    "QueueFull", "QuotaExceeded", "Revoked", "Session", "Table", "TooLarge", "UnknownNode", "Unsupported", "aconnect",
-    "acopy", "connect", "copy", "progress", "start_copy",
+    "ClusterError", "DeadlineExceeded", "Draining", "Error", "Event", "Exists", "Extent", "InternalError",
+    "InvalidArgument", "IoError", "LimitReached", "Lost", "Name", "NoCoordinator", "NoDaemon", "NoFds", "NoMemory",
+    "Node", "NodeError", "NotFound", "Operation", "OutOfRange", "PeerError", "PeerLost", "Permission", "PoolFull",
+    "ProtocolError", "QueueFull", "QuotaExceeded", "Revoked", "Session", "Table", "TooLarge", "UnknownNode",
+    "Unsupported", "aconnect", "acopy", "connect", "copy", "progress", "start_copy",
 ]
 
 

@@ -1,6 +1,6 @@
 """The records of nodes, names, extents and allocations, by their public name."""
-from .core.nodes import AllocationInfo, Extent, Name, Node
+from .core.nodes import AllocationInfo, Event, Extent, Name, Node
 
 __all__ = [
-    "AllocationInfo", "Extent", "Name", "Node",
+    "AllocationInfo", "Event", "Extent", "Name", "Node",
 ]

@@ -76,6 +76,8 @@ class Interruptible {
   bool raised() const { return raised_.has_value(); }
   /// Waits end as soon as they sleep, whatever signals come. Any thread.
   void end_waits() { ends_waits_.store(true); }
+  /// The same once this is set, by whatever thread; it outlives this.
+  void end_waits_when(const std::atomic<bool>& set) { ends_waits_when_.push_back(&set); }
   /// The same if a handler ended another wait a moment ago: what the program has ends now, and should not make it wait for
   /// the same node once more. The home hears of it all the same.
   void end_waits_after_interrupt();
@@ -85,6 +87,7 @@ class Interruptible {
   Interruptible* const outer_;
   std::optional<nb::python_error> raised_;
   std::atomic<bool> ends_waits_{false};
+  std::vector<const std::atomic<bool>*> ends_waits_when_;
 };
 
 /// Runs a call that may wait, without the GIL; a signal's handler that raises ends it. Raises its exception, or that of what

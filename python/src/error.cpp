@@ -109,6 +109,9 @@ int ask_python(int may_call, void*) {
   Interruptible* const waits = innermost;
   if (waits == nullptr) return 0;
   if (waits->raised() || waits->ends_waits_) return 1;
+  for (const std::atomic<bool>* const set : waits->ends_waits_when_) {
+    if (set->load()) return 1;
+  }
   // Another thread's handlers do not run there; and it might stay here for ever, with the library's locks, where the
   // interpreter ends.
   if (!is_main_thread() || !Py_IsInitialized()) return 0;

@@ -3,11 +3,14 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <iterator>
 #include <optional>
 
 #include "allocation.h"
 #include "core.h"
+#include "wait.h"
 
 namespace ocm::python {
 namespace {
@@ -87,6 +90,31 @@ void fence_session(const Session& self) {
   check_interruptible([&] { return ocm_session_fence(session->get()); });
 }
 
+/// None: no event until then. `closes`: the session's end; `cancel` (may be null): of this call.
+std::optional<nb::tuple> next_event(const Session& self, std::optional<double> deadline_s,
+                                    const Cancel& closes, const Cancel* cancel) {
+  if (deadline_s && std::isnan(*deadline_s)) throw nb::value_error("deadline_s is no number");
+  const auto handle = self.handle();
+  const auto wait_ns =
+      deadline_s ? static_cast<uint64_t>(std::clamp(*deadline_s * 1e9, 1.0, 1e18)) : UINT64_MAX;
+  Interruptible waits;
+  waits.end_waits_when(closes.flag());
+  if (cancel != nullptr) waits.end_waits_when(cancel->flag());
+  ocm_event event = OCM_EVENT_INIT;
+  const int status = without_gil([&] { return ocm_event_next(handle->get(), wait_ns, &event); });
+  if (status == OCM_OK) {
+    return nb::make_tuple(
+        static_cast<int>(event.kind),
+        nb::bytes(reinterpret_cast<const char*>(event.allocation), sizeof(event.allocation)), event.name,
+        event.node, event.partition);
+  }
+  if (status != OCM_DEADLINE) waits.check(status);
+  waits.check_signals();
+  if (closes.cancelled() || (cancel != nullptr && cancel->cancelled()))
+    raise_status(OCM_CANCELLED, "the wait for an event was cancelled, or the session closed");
+  return std::nullopt;
+}
+
 }  // namespace
 
 SessionHandle::~SessionHandle() {
@@ -163,6 +191,8 @@ void register_session(nb::module_& module) {
       .def_prop_ro("closed", &Session::closed, "True after close().")
       .def("_node_list", node_list)
       .def("_name_list", name_list, nb::arg("prefix"))
+      .def("_next_event", next_event, nb::arg("deadline_s").none(), nb::arg("closes"),
+           nb::arg("cancel").none() = nb::none())
       .def("remove", remove_name, nb::arg("name"),
            "Removes a published name and frees its memory; attached allocations get Revoked.\n\n"
            "Raises NotFound, Permission, NoCoordinator.")

@@ -23,6 +23,7 @@ class Cancel {
  public:
   void cancel() { cancelled_.store(true); }
   bool cancelled() const { return cancelled_.load(); }
+  const std::atomic<bool>& flag() const { return cancelled_; }
 
  private:
   std::atomic<bool> cancelled_{false};

@@ -251,4 +251,25 @@ int ocm_node_list(ocm_session* session, bool (*visit)(const ocm_node_info*, void
   });
 }
 
+int ocm_event_next(ocm_session* session, uint64_t deadline_ns, ocm_event* event) {
+  return guarded([&] {
+    SessionObject* object = sessions.find(bits(session));
+    if (object == nullptr) return fail_handle(session);
+    if (event == nullptr) return fail(Code::kInvalidArgument, "`event` is null");
+    ocm_event out{};
+    out.size = event->size;
+    if (const Status status = write_sized(out, event); !status.is_ok()) return fail(status);
+    const uint64_t wait_ns = deadline_ns != 0 ? deadline_ns : object->session->deadline_ns();
+    const auto next = object->session->events().next(os::Deadline::after_ns(wait_ns));
+    if (!next.is_ok()) return fail(next.status());
+    const client::Event& told = next.value();
+    out.kind = static_cast<ocm_event_kind>(told.kind);
+    std::memcpy(out.allocation, told.allocation.bytes.data(), sizeof(out.allocation));
+    copy_text(out.name, sizeof(out.name), told.name);
+    copy_text(out.node, sizeof(out.node), told.node);
+    out.partition = told.partition;
+    return finish(write_sized(out, event));
+  });
+}
+
 }  // extern "C"

@@ -17,6 +17,7 @@
 
 #include "client/control.h"
 #include "client/daemon.h"
+#include "client/events.h"
 #include "client/nodes.h"
 #include "client/order.h"
 #include "client/receipts.h"
@@ -103,6 +104,7 @@ class Session {
   Slabs& slabs() { return *slabs_; }
   UnderWay& under_way() { return under_way_; }
   Orders& orders() { return orders_; }
+  Events& events() { return events_; }
   /// As far as the daemon has told: all nodes live; that run of a daemon is dead, or will be gone soon.
   bool all_live() { return nodes_.all_live(page()); }
   bool is_dead(uint32_t partition) { return nodes_.is_dead(page(), partition); }
@@ -152,6 +154,7 @@ class Session {
   Orders orders_;
   UnderWay under_way_;
   Nodes nodes_;
+  Events events_{*this};
   uint64_t patience_with_dead_ns_ = 0;
 };
 

@@ -121,7 +121,11 @@ TEST_F(Hpp, AtomicsNamesAndNodes) {
   EXPECT_EQ(other.load<uint64_t>(0).value(), 9u);
   EXPECT_EQ(session.names().value().size(), 1u);
   EXPECT_EQ(session.nodes().value().size(), 1u);
+  EXPECT_EQ(session.next_event(std::chrono::milliseconds(1)).status(), OCM_DEADLINE);
   session.remove("counter").check();
+  const ocm_event event = session.next_event(std::chrono::seconds(10)).value();
+  EXPECT_EQ(event.kind, OCM_EVENT_REVOKED);
+  EXPECT_STREQ(event.name, "counter");
   EXPECT_EQ(other.load<uint64_t>(0).status(), OCM_REVOKED);
 }
 

@@ -190,4 +190,25 @@ TEST_F(Name, NodesShowThemselves) {
   EXPECT_GE(nodes[0].used_bytes[OCM_KIND_DRAM], 16 * kMiB);
 }
 
+TEST_F(Name, TheEndOfOneIsAnEventOfTheirHandles) {
+  ocm_allocation* mine = allocate(4096, OCM_ALLOCATION_DEDICATED);
+  ASSERT_OK(ocm_allocation_publish(mine, "ends", 0));
+  ocm_allocation* other = nullptr;
+  ASSERT_OK(ocm_allocation_attach(session, "ends", OCM_ACCESS_READ, &other));
+  ocm_allocation_info info = OCM_ALLOCATION_INFO_INIT;
+  ASSERT_OK(ocm_allocation_query(other, &info));
+  ocm_event event = OCM_EVENT_INIT;
+  EXPECT_EQ(ocm_event_next(session, 1'000'000, &event), OCM_DEADLINE);
+  EXPECT_EQ(ocm_event_next(session, 1, nullptr), OCM_INVALID_ARGUMENT);
+  event.size = 0;
+  EXPECT_EQ(ocm_event_next(session, 1, &event), OCM_INVALID_ARGUMENT);
+  event = OCM_EVENT_INIT;
+  ASSERT_OK(ocm_name_remove(session, "ends"));
+  ASSERT_OK(ocm_event_next(session, 10'000'000'000, &event));
+  EXPECT_EQ(event.kind, OCM_EVENT_REVOKED);
+  EXPECT_STREQ(event.name, "ends");
+  EXPECT_EQ(std::memcmp(event.allocation, info.id, sizeof(info.id)), 0);
+  EXPECT_EQ(ocm_event_next(session, 1'000'000, &event), OCM_DEADLINE) << "it is one allocation";
+}
+
 }  // namespace

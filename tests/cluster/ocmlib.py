@@ -60,7 +60,13 @@ class ExtentInfo(c.Structure):
 class AllocationInfo(c.Structure):
     _fields_ = [("size", c.c_size_t), ("bytes", c.c_uint64), ("kind", c.c_int), ("layout", c.c_int),
                 ("chunk_bytes", c.c_uint64), ("extents", c.c_uint32), ("access", c.c_int), ("published", c.c_bool),
-                ("slab", c.c_bool)]
+                ("slab", c.c_bool), ("owner_uid", c.c_uint32), ("mode", c.c_uint32), ("own_uid", c.c_uint32),
+                ("durable", c.c_bool), ("id", c.c_uint8 * 16)]
+
+
+class Event(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("kind", c.c_int), ("allocation", c.c_uint8 * 16), ("name", c.c_char * 256),
+                ("node", c.c_char * 64), ("partition", c.c_uint32)]
 
 
 class NameInfo(c.Structure):
@@ -85,6 +91,8 @@ class Segment(c.Structure):
 
 
 LAYOUTS = {"single": 0, "striped": 1, "replicated": 2}
+EVENTS = {1: "resync", 2: "revoked", 3: "moved", 4: "unwatched", 5: "node_alive", 6: "node_suspect", 7: "node_dead",
+          8: "node_draining"}
 STATES = {1: "alive", 2: "suspect", 3: "dead", 4: "draining"}
 DEDICATED, ZERO, POPULATE, HUGEPAGES, LOCAL, REMOTE, CHECKSUM = (1 << i for i in range(7))
 NAME_VISIT = c.CFUNCTYPE(c.c_bool, c.POINTER(NameInfo), c.c_void_p)
@@ -127,6 +135,7 @@ def lib():
         _lib.ocm_allocation_attach.argtypes = [p, c.c_char_p, c.c_int, p]
         _lib.ocm_name_remove.argtypes = [p, c.c_char_p]
         _lib.ocm_name_list.argtypes = [p, c.c_char_p, NAME_VISIT, p]
+        _lib.ocm_event_next.argtypes = [p, u64, p]
         _lib.ocm_node_list.argtypes = [p, NODE_VISIT, p]
         _lib.ocm_atomic_fetch_add.argtypes = [p, u64, u64, p]
         _lib.ocm_atomic_compare_swap.argtypes = [p, u64, u64, u64, p]
@@ -353,6 +362,12 @@ class Allocation:
                         "address": extent.global_address, "generation": extent.generation})
         return out
 
+    def id(self) -> str:
+        """What events name it by."""
+        info = AllocationInfo(size=c.sizeof(AllocationInfo))
+        check(lib().ocm_allocation_query(self.handle, c.byref(info)))
+        return bytes(info.id).hex()
+
     def free(self):
         check(lib().ocm_allocation_free(self.handle))
 
@@ -423,6 +438,31 @@ class Session:
                                     "mode": i.mode}
             return True
         check(lib().ocm_name_list(self.handle, prefix.encode(), NAME_VISIT(visit), None))
+        return out
+
+    def event(self, deadline_s: float = 1e9) -> dict | None:
+        """The next one; None: nothing until then."""
+        event = Event(size=c.sizeof(Event))
+        code = lib().ocm_event_next(self.handle, max(1, int(deadline_s * 1e9)), c.byref(event))
+        if lib().ocm_status_name(code) == b"DEADLINE":
+            return None
+        check(code)
+        return {"kind": EVENTS[event.kind], "allocation": bytes(event.allocation).hex(), "name": event.name.decode(),
+                "node": event.node.decode(), "partition": event.partition}
+
+    def event_of(self, kind: str, deadline_s: float = 30) -> dict | None:
+        """The next of this kind; others are passed over."""
+        give_up = time.monotonic() + deadline_s
+        while (event := self.event(give_up - time.monotonic())) is not None:
+            if event["kind"] == kind:
+                return event
+        return None
+
+    def events(self, deadline_s: float) -> list:
+        """All until there is none for so long."""
+        out = []
+        while (event := self.event(deadline_s)) is not None:
+            out.append(event)
         return out
 
     def nodes(self) -> dict:

@@ -127,6 +127,25 @@ async def run(session: Session, call: Callable[..., Result], *args: Any) -> Resu
         raise
 
 
+async def next_event(session: Session, deadline_s: float | None) -> Any:
+    """In a thread of the event loop's, for it may wait for ever. No event is lost where it is cancelled."""
+    if session._unread:
+        return session._unread.pop(0)
+    cancel = _core.Cancel()
+    ended = asyncio.get_running_loop().run_in_executor(None, session._next_event, deadline_s, session._closes, cancel)
+    try:
+        return await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        cancel.cancel()
+        while not ended.done():
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await asyncio.shield(ended)
+        event = None if ended.cancelled() or ended.exception() is not None else ended.result()
+        if event is not None:
+            session._unread.append(event)
+        raise
+
+
 async def run_to_end(session: Session, call: Callable[..., Result], *args: Any, **options: Any) -> Result:
     """Runs a call that cannot be stopped in a thread of the session; a cancelled caller does not wait for it."""
     return await asyncio.wrap_future(_submit(session, lambda: call(*args, **options)))

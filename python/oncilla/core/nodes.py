@@ -8,6 +8,8 @@ from .errors import InvalidArgument
 from .shown import shown_in
 
 STATES = {1: "alive", 2: "suspect", 3: "dead", 4: "draining"}
+EVENTS = {1: "resync", 2: "revoked", 3: "moved", 4: "unwatched", 5: "node_alive", 6: "node_suspect", 7: "node_dead",
+          8: "node_draining"}
 KINDS = {"dram": 0, "nvme": 1, "gpu": 2}
 KIND_NAMES = {number: name for name, number in KINDS.items()}
 LAYOUTS = {"single": 0, "striped": 1, "replicated": 2}
@@ -75,6 +77,7 @@ class AllocationInfo(NamedTuple):
 
     `owner_uid`, `mode`: of its name, 0 while it is not published. `own_uid`: the uid that the daemon sees.
     `durable`: once published, it is there after a restart of its nodes.
+    `id`: what events name it by; handles of one published allocation have the same.
     """
     nbytes: int
     kind: str
@@ -88,6 +91,25 @@ class AllocationInfo(NamedTuple):
     mode: int
     own_uid: int
     durable: bool
+    id: bytes
+
+
+class Event(NamedTuple):
+    """What happened to an allocation that the session holds, or to a node.
+
+    `kind`: "revoked" (it was freed, its name removed, or a part is gone), "moved" (a part goes on elsewhere; the handle
+    follows by itself), "unwatched" (too much of this user is watched: its end is not told), "node_alive" (it joined or
+    is back), "node_suspect" (silent), "node_dead", "node_draining" (it was told to stop), or "resync": the session's
+    daemon was started again, events of before may be missing, and what is so now follows. Later versions may have
+    others.
+    `allocation`: as `AllocationInfo.id`; None if it is about a node. `name`: the allocation's, or "". `node`: where the
+    extent is or was, or the node itself. `partition`: the run of that node's daemon.
+    """
+    kind: str
+    allocation: bytes | None
+    name: str
+    node: str
+    partition: int
 
 
 def node_from(row: tuple) -> Node:
@@ -111,4 +133,10 @@ def info_from(row: tuple) -> AllocationInfo:
     return AllocationInfo(row[0], KIND_NAMES.get(row[1], "unknown"), LAYOUT_NAMES.get(row[2], "unknown"), *row[3:])
 
 
-shown_in("oncilla.nodes", Node, Name, Extent, AllocationInfo)
+def event_from(row: tuple) -> Event:
+    """An Event of what the C++ part gives."""
+    kind, allocation, name, node, partition = row
+    return Event(EVENTS.get(kind, "unknown"), allocation if any(allocation) else None, name, node, partition)
+
+
+shown_in("oncilla.nodes", Node, Name, Extent, AllocationInfo, Event)

@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from .. import _core
 from .allocation import Allocation
 from .errors import Error, InvalidArgument
-from .nodes import FABRICS, KINDS, LAYOUTS, Name, Node, name_from, node_from, number_of
+from .nodes import FABRICS, KINDS, LAYOUTS, Event, Name, Node, event_from, name_from, node_from, number_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -34,6 +34,8 @@ class Session(_core.Session):
         if embedded not in _EMBEDDED:
             raise InvalidArgument(f"embedded is {embedded!r}; it must be False, True or 'fallback'")
         self._threads: Any = None  # of aio: (process, executor)
+        self._closes = _core.Cancel()
+        self._unread: list[tuple] = []  # events that nobody received
         self.socket = None if socket is None else os.fspath(socket)
         super().__init__(self.socket, program, _EMBEDDED[embedded],
                          number_of("fabric", fabric, FABRICS), int((deadline_s or 0) * 1e9), embedded_bytes)
@@ -57,6 +59,7 @@ class Session(_core.Session):
         Arrays that point into local memory stay valid; their memory comes back when they are gone. Calls that run in
         other threads go on to their end.
         """
+        self._closes.cancel()
         super().close()
         if self._threads is not None:
             self._threads[1].shutdown(wait=False)
@@ -157,6 +160,28 @@ class Session(_core.Session):
     def names(self, prefix: str = "") -> list[Name]:
         """The published names with the prefix. Raises: NoCoordinator."""
         return [name_from(row) for row in self._name_list(prefix)]
+
+    def next_event(self, deadline_s: float | None = None) -> Event | None:
+        """The next thing that happens to an allocation of this session, or to a node; None: nothing until the deadline.
+
+        The first call begins that: what is revoked by then, and the nodes that are not alive, come first. Each event
+        comes to one caller; of an allocation or a node that has several, only the newest comes. So who reads slowly
+        misses nothing that still holds. `deadline_s` None: without limit.
+        Raises: NoDaemon (it is gone, and did not come back until the deadline), Cancelled (the session was closed).
+        """
+        row = self._unread.pop(0) if self._unread else self._next_event(deadline_s, self._closes)
+        return None if row is None else event_from(row)
+
+    def events(self, deadline_s: float | None = None) -> Iterator[Event]:
+        """`next_event()` again and again, until there is none within `deadline_s`."""
+        while (event := self.next_event(deadline_s)) is not None:
+            yield event
+
+    async def aevents(self, deadline_s: float | None = None) -> AsyncIterator[Event]:
+        """`events()` for asyncio."""
+        from .aio import next_event
+        while (row := await next_event(self, deadline_s)) is not None:
+            yield event_from(row)
 
     def __repr__(self) -> str:
         if self.closed:
