@@ -529,8 +529,9 @@ typedef enum ocm_event_kind {
   /* The session's daemon was started again: events of before may be missing. What is so now follows, of what the session
    * holds and of nodes; a node of which nothing follows is alive. */
   OCM_EVENT_RESYNC = 1,
-  OCM_EVENT_REVOKED = 2, /* it was freed, its name removed, or a part of it is gone: operations there get REVOKED */
-  OCM_EVENT_MOVED = 3,   /* a part of it goes on in another extent, which operations follow by themselves */
+  OCM_EVENT_REVOKED =
+      2, /* it was freed, its name removed, or a part of it is gone: operations there get REVOKED */
+  OCM_EVENT_MOVED = 3, /* a part of it goes on in another extent, which operations follow by themselves */
   /* Too much of this user is watched at its node: its end is not told, operations say so. */
   OCM_EVENT_UNWATCHED = 4,
   OCM_EVENT_NODE_ALIVE = 5, /* it joined, or is back; another `partition`: what the run before had is gone */
