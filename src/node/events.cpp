@@ -103,6 +103,13 @@ Task<Reply> Events::answer(std::shared_ptr<Session> session, wire::EventsRequest
   co_return out;
 }
 
+void Events::ends(Session& session, const AllocationId& id) {
+  const auto held = session.allocations.find(id);
+  if (!session.events || held == session.allocations.end() || held->second.handles != 1) return;
+  session.events->queue.forget(id);
+  session.events->revoked.insert(id);
+}
+
 void Events::program_ended(const Session& session) {
   if (!session.events) return;
   ++session.events->requests;

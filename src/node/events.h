@@ -30,7 +30,7 @@ struct EventStream {
   control::EventQueue queue;
   control::Signal changed;
   uint64_t requests = 0;                     // the newest one waits, no other
-  std::unordered_set<AllocationId> revoked;  // that it was told of, and still holds
+  std::unordered_set<AllocationId> revoked;  // that it was told of, or gives back just now, and still holds
   std::deque<std::pair<AllocationId, ExtentId>> to_settle;
   bool settling = false;
 };
@@ -41,6 +41,8 @@ class Events {
 
   /// Answers when there is something that the program has not received, or at the end of its patience.
   control::Task<control::Reply> answer(std::shared_ptr<Session> session, wire::EventsRequest request);
+  /// The program frees a handle, perhaps the last one: of that allocation it is told nothing more.
+  static void ends(Session& session, const AllocationId& id);
   /// Its connection is closed: nobody waits.
   void program_ended(const Session& session);
   /// The view is another one.

@@ -73,6 +73,10 @@ def test_what_a_program_frees_itself_is_not_told(cluster):
     p = watches(cluster.program(cluster["n2"]))
     for _ in range(20):
         p.alloc(MIB, nodes=["n3"], flags=DEDICATED).free()
+    owner = published(cluster, "n3")
+    held = p.attach("shared", "r+hold")
+    owner.session("remove", "shared")
+    held.free()
     assert p.session("events", 0.3) == []
 
 

@@ -23,6 +23,7 @@ struct Handle {
   std::vector<size_t> places;  // its pieces
   std::vector<bool> lost;      // by place: dropped, as this program knows
   bool owned = false;
+  bool ends = false;  // it is being freed
   std::string hold_id;
   std::string receipt;
   /// What ocm_allocation_map() gives, by piece of `memory`: mappings of what was on this host.

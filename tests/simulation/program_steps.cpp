@@ -180,6 +180,7 @@ Task<Status> Program::remove(std::string name) {
 }
 
 Task<Status> Program::free(std::shared_ptr<Handle> handle) {
+  handle->ends = true;
   wire::Envelope request;
   request.mutable_free()->set_allocation_id(handle->memory->allocation.allocation_id());
   request.mutable_free()->set_hold_id(handle->hold_id);
@@ -340,7 +341,7 @@ Task<void> Program::listen() {
       if (event.kind() != static_cast<uint32_t>(control::EventKind::kRevoked)) continue;
       for (const auto& handle : handles) {
         const Memory& memory = *handle->memory;
-        if (memory.allocation.allocation_id() != event.allocation_id()) continue;
+        if (memory.allocation.allocation_id() != event.allocation_id() || handle->ends) continue;
         told_revoked_.insert(event.allocation_id());
         const bool striped = memory.layout == Layout::kStriped;  // a cell of each extent, or of each part
         const size_t cells = striped ? handle->places.size() : memory.parts();
