@@ -31,7 +31,8 @@
 //   M4 before it any failure ends in B as it was: what was reserved is released until that is heard.
 //   M5 a copy that was not answered may still write: what it wrote to is released and never given.
 //   M10 nobody is told of the part that follows before it is decided; from then on neither B nor P acknowledges anything, and
-//      P' answers only when nothing is under way on P. What no majority answered may be decided: B stays frozen.
+//      P' answers only when nothing is under way on P. What no majority answered may be decided: B stays frozen. P may be read
+//      until its home hears of it, or has no lease any more: before that nobody acknowledges a put without P'.
 //
 // What the homes and daemons around it must keep, or M1 to M5 do not suffice (tests/model/remake_model.cpp breaks each)
 //   M6 it begins when nobody can read A any more: the home asked the council as a writer does (LossAsker::kLost). That

@@ -568,7 +568,7 @@ std::vector<std::string> fuzz::seeds() {
                    {kProgram, allocate({"b"})},
                    {kAnswer, watched(0)},
                    {kProgram, events()},
-                   {kProgram, events()}}),
+                   {kProgram + kWait, events()}}),
       // The council: a loss, and another council in its place.
       coordinates({{kB, beat("b")},
                    {kB, reserve(Layout::kReplicated)},

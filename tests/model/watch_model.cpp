@@ -164,9 +164,8 @@ class Checker : public model::Walk<State> {
   bool is_asking(const State& s) const { return !s.watching.is_due() && s.number != 0 && has_request(s); }
   /// The one under way is the newest.
   bool has_request(const State& s) const {
-    State copy = s;
     std::string name;
-    WatchName::add(name, copy.watching, {}, s.number);
+    WatchName::add(name, s.watching, {}, s.number);
     return name.size() > 2;
   }
   bool is_awaited(const State& s, const Answered& one) const {

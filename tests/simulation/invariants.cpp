@@ -13,6 +13,10 @@ bool has_lease(const Daemon& daemon) {
   return daemon.core->lease_until_ns->load(std::memory_order_relaxed) > daemon.env->now_ns();
 }
 
+bool is_in_newest(const Memory& memory, size_t piece) {
+  return std::find(memory.newest.begin(), memory.newest.end(), piece) != memory.newest.end();
+}
+
 bool is_of(const control::Council& council, const node::Core& core) {
   return council.has(core.name, core.incarnation);
 }
@@ -237,14 +241,26 @@ void Invariants::removed_names_stay_away() {
   }
 }
 
+bool Invariants::may_be_read_yet(const Memory& memory, size_t piece) const {
+  const Memory::Piece& one = memory.pieces[piece];
+  const Daemon* home = home_of(memory, piece);
+  if (home == nullptr || home->home->plan_of(one.id) == nullptr) return false;
+  return std::any_of(memory.newest.begin(), memory.newest.end(), [&](size_t i) {
+    const Memory::Piece& now = memory.pieces[i];
+    const bool is_there = now.part == one.part && now.node == one.node && now.life == one.life;
+    return is_there && !now.drop_answered && !home->home->has(now.id);
+  });
+}
+
 void Invariants::replicas_have_what_was_acknowledged() {
   for (const auto& [id, memory] : world_.memories) {
     if (!memory->replicated()) continue;
     const size_t cells = memory->cells_per_part();
-    for (const size_t i : memory->newest) {
+    for (size_t i = 0; i < memory->pieces.size(); ++i) {
       const Memory::Piece& piece = memory->pieces[i];
       Daemon* const home = piece.is_given_up() ? nullptr : home_of(*memory, i);
       if (home == nullptr || !home->home->has(piece.id)) continue;
+      if (!is_in_newest(*memory, i) && !(has_lease(*home) && may_be_read_yet(*memory, i))) continue;
       const auto served = home->home->directory().open(piece.id);
       if (!served.is_ok()) continue;
       uint64_t copied = 0;
@@ -271,9 +287,7 @@ void Invariants::former_replicas_are_silent() {
     for (size_t i = 0; i < memory->pieces.size(); ++i) {
       const Memory::Piece& piece = memory->pieces[i];
       const Daemon* home = piece.is_given_up() ? nullptr : home_of(*memory, i);
-      if (home == nullptr ||
-          std::find(memory->newest.begin(), memory->newest.end(), i) != memory->newest.end())
-        continue;
+      if (home == nullptr || is_in_newest(*memory, i) || may_be_read_yet(*memory, i)) continue;
       if (has_lease(*home) && home->home->has(piece.id))
         violate("M3: " + name_of(piece.node) + " serves " + piece.id.address.to_string() +
                 ", a replica of a part that was made again");

@@ -46,6 +46,9 @@ class Invariants {
   void replicas_have_what_was_acknowledged();  // M1, M2
   void former_replicas_are_silent();           // M3
 
+  /// A former replica whose home does not lead, and may not know yet that its part was made again: nothing is acknowledged
+  /// without the one that follows it there, before that home's lease ends (M10).
+  bool may_be_read_yet(const Memory& memory, size_t piece) const;
   void violate(const std::string& what);
   /// Of the same run as when it was made; null if there is none.
   Daemon* home_of(const Memory& memory, size_t piece) const;
