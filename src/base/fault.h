@@ -105,7 +105,9 @@ namespace ocm::fault {
     "mutation.given_up") /* P7 of node/quorum.h: who was not asked waits for the council of before */        \
   X(kWatchAskedOnce, "mutation.watch_once") /* V1: a daemon names an extent once, heard or not */            \
   X(kOverToldOnce, "mutation.over_once")    /* V1: nor is it told twice */                                   \
-  X(kEventsForgotten, "mutation.events")    /* U1 of event_queue.h: what was given is taken for received */
+  X(kEventsForgotten, "mutation.events")    /* U1 of event_queue.h: what was given is taken for received */  \
+  X(kNotesNotHanded, "mutation.notes")      /* K2: voters hand no notes to the next council */               \
+  X(kNotedByOne, "mutation.noted")          /* E4: one voter that noted it is enough */
 
 #define OCM_FAULT_STATES(X)                                                                      \
   X(kReserveUndone, "an extent was made and its maker had given up")                             \
@@ -178,6 +180,8 @@ namespace ocm::fault {
   X(kInstalledForFormer, "a council was installed for a run that was remembered")                \
   X(kVoterLeftSealed, "a voter had promised to a candidate that failed")                         \
   X(kSeatGivenUp, "a coordinator that stops gave the seat up")                                   \
+  X(kNameNoted, "a voter noted a name")                                                          \
+  X(kNameExpected, "a coordinator knew a name from notes alone")                                 \
   X(kFoundedByHand, "an operator founded the cluster anew")                                      \
   X(kOfficeTaken, "a node took up the coordinator's role")                                       \
   X(kOfficeLaidDown, "a coordinator lost the seat")                                              \

@@ -94,8 +94,9 @@ Status Names::publish(Allocation allocation) {
         .with_subject(Subject::kAllocation, allocation.name);
   const std::string whole = allocation.name.substr(0, allocation.name.find('~'));
   const Allocation* known = whole != allocation.name ? find(whole) : nullptr;
-  if (known != nullptr) {
-    const uint32_t uid = allocation.owner_uid, owner = known->owner_uid;
+  const NameNote* noted = whole != allocation.name ? expected(whole) : nullptr;
+  if (known != nullptr || noted != nullptr) {
+    const uint32_t uid = allocation.owner_uid, owner = known != nullptr ? known->owner_uid : noted->owner_uid;
     if (uid != 0 && uid != owner) {
       return Status(Code::kPermission, "uid " + std::to_string(uid) + " may not publish " + whole +
                                            "~..., for " + whole + " belongs to uid " + std::to_string(owner));
@@ -114,12 +115,17 @@ Status Names::take(Allocation allocation, bool reported) {
   OCM_TRY(check_mode(allocation));
   if (names_.contains(allocation.name))
     return Status(Code::kExists, "the name " + allocation.name + " is taken");
+  if (const NameNote* other = expected(allocation.name); other != nullptr && other->id != allocation.id) {
+    return Status(Code::kExists, "the name " + allocation.name + " is taken: its home " +
+                                     (other->homes.empty() ? "" : other->homes.front() + " ") +
+                                     "was not heard since this coordinator is one");
+  }
   const auto known = ids_.find(allocation.id);
   if (known != ids_.end()) {
     return Status(Code::kExists, "the allocation is published already, as " + known->second);
   }
   // What homes report was given its name when there was room, and its memory is there.
-  if (names_.size() >= names_max_ && !reported) {
+  if (names_.size() + expected_.size() >= names_max_ && !reported && !expected_ids_.contains(allocation.id)) {
     return Status(Code::kLimit, "the cluster holds at most " + std::to_string(names_max_) + " names");
   }
   if (has_replicas_of_others(allocation))
@@ -145,6 +151,7 @@ Status Names::take(Allocation allocation, bool reported) {
                                       std::to_string(names_max_) +
                                       " ([limits] names of the coordinator): remove some");
   }
+  drop_expected(allocation.id);
   index(allocation, true);
   std::string name = allocation.name;
   names_.emplace(std::move(name), std::move(allocation));
@@ -167,31 +174,48 @@ Result<Allocation> Names::attach(const std::string& name, Access access, uint32_
   return out;
 }
 
+NameList::Entry Names::entry_of(const Allocation& found, const Gone& gone) {
+  const bool replicas = has_replicas(found);
+  const auto is_missing = [&](const PlacedExtent& extent) { return extent.lost || gone(extent, replicas); };
+  const auto missing = std::count_if(found.extents.begin(), found.extents.end(), is_missing);
+  return {.name = found.name,
+          .bytes_total = found.bytes_total,
+          .kind = found.kind,
+          .durable = found.durable,
+          .layout = found.layout,
+          .chunk_bytes = found.chunk_bytes,
+          .owner_uid = found.owner_uid,
+          .mode = found.mode,
+          .extents = static_cast<uint32_t>(found.extents.size()),
+          .lost_extents = static_cast<uint32_t>(missing),
+          .lost = is_lost(found, gone)};
+}
+
 NameList Names::list(const std::string& prefix, const std::string& after, uint32_t uid,
                      const Gone& gone) const {
   NameList out;
-  const auto first = after < prefix ? names_.lower_bound(prefix) : names_.upper_bound(after);
-  for (auto it = first; it != names_.end() && it->first.starts_with(prefix); ++it) {
-    const Allocation& found = it->second;
-    if (!may_access(found.mode, found.owner_uid, uid, Access::kRead)) continue;
-    if (out.entries.size() >= kNamesListedMax) {
+  const auto first = [&](const auto& all) {
+    return after < prefix ? all.lower_bound(prefix) : all.upper_bound(after);
+  };
+  auto known = first(names_);
+  auto noted = first(expected_);
+  for (;;) {
+    const bool is_known = known != names_.end() && known->first.starts_with(prefix);
+    const bool is_noted = noted != expected_.end() && noted->first.starts_with(prefix);
+    if (!is_known && !is_noted) break;
+    const bool takes_known = is_known && (!is_noted || known->first < noted->first);
+    const uint32_t mode = takes_known ? known->second.mode : noted->second.mode;
+    const uint32_t owner = takes_known ? known->second.owner_uid : noted->second.owner_uid;
+    const bool may = may_access(mode, owner, uid, Access::kRead);
+    if (may && out.entries.size() >= kNamesListedMax) {
       out.more = true;
       break;
     }
-    const bool replicas = has_replicas(found);
-    const auto is_missing = [&](const PlacedExtent& extent) { return extent.lost || gone(extent, replicas); };
-    const auto missing = std::count_if(found.extents.begin(), found.extents.end(), is_missing);
-    out.entries.push_back({.name = found.name,
-                           .bytes_total = found.bytes_total,
-                           .kind = found.kind,
-                           .durable = found.durable,
-                           .layout = found.layout,
-                           .chunk_bytes = found.chunk_bytes,
-                           .owner_uid = found.owner_uid,
-                           .mode = found.mode,
-                           .extents = static_cast<uint32_t>(found.extents.size()),
-                           .lost_extents = static_cast<uint32_t>(missing),
-                           .lost = is_lost(found, gone)});
+    if (may && takes_known)
+      out.entries.push_back(entry_of(known->second, gone));
+    else if (may)
+      out.entries.push_back({.name = noted->first, .owner_uid = owner, .mode = mode, .lost = true});
+    takes_known ? static_cast<void>(++known) : static_cast<void>(++noted);
   }
   OCM_DASSERT(out.entries.size() <= kNamesListedMax);
   return out;
@@ -199,12 +223,13 @@ NameList Names::list(const std::string& prefix, const std::string& after, uint32
 
 Result<AllocationId> Names::removable(const std::string& name, uint32_t uid) const {
   const auto it = names_.find(name);
-  if (it == names_.end())
+  const NameNote* noted = expected(name);
+  if (it == names_.end() && noted == nullptr)
     return Status(Code::kNotFound, "no published allocation is named " + name.substr(0, kNameBytesMax));
-  if (uid != 0 && uid != it->second.owner_uid) {
-    return Status(Code::kPermission, name + " belongs to uid " + std::to_string(it->second.owner_uid));
-  }
-  return it->second.id;
+  const uint32_t owner = it == names_.end() ? noted->owner_uid : it->second.owner_uid;
+  if (uid != 0 && uid != owner)
+    return Status(Code::kPermission, name + " belongs to uid " + std::to_string(owner));
+  return it == names_.end() ? noted->id : it->second.id;
 }
 
 Result<Allocation> Names::remove(const std::string& name, const AllocationId& allocation, uint32_t uid) {
@@ -212,7 +237,38 @@ Result<Allocation> Names::remove(const std::string& name, const AllocationId& al
   if (id != allocation && !fault::at(fault::Point::kRemoveByName))
     return Status(Code::kNotFound, "another allocation is named " + name + " by now");
   if (!fault::at(fault::Point::kRemovedForgotten)) removed_.insert(id);
-  return take_out(names_.find(name));
+  const auto known = names_.find(name);
+  if (known != names_.end()) return take_out(known);
+  Allocation out;  // N10: of its extents its homes know
+  out.id = id;
+  out.name = name;
+  out.owner_uid = expected(name)->owner_uid;
+  drop_expected(id);
+  return out;
+}
+
+void Names::drop_expected(const AllocationId& allocation) {
+  const auto known = expected_ids_.find(allocation);
+  if (known == expected_ids_.end()) return;
+  expected_.erase(known->second);
+  expected_ids_.erase(known);
+  ++version_;
+  OCM_DASSERT(expected_.size() == expected_ids_.size());  // N10
+}
+
+const NameNote* Names::expected(const std::string& name) const {
+  const auto it = expected_.find(name);
+  return it == expected_.end() ? nullptr : &it->second;
+}
+
+std::optional<Allocation> Names::expect(const NameNote& note) {
+  if (note.is_removal()) return remember_removed(note.id);
+  if (removed_.contains(note.id) || ids_.contains(note.id) || names_.contains(note.name)) return std::nullopt;
+  drop_expected(note.id);
+  if (!expected_.try_emplace(note.name, note).second) return std::nullopt;
+  expected_ids_[note.id] = note.name;
+  ++version_;
+  return std::nullopt;
 }
 
 Allocation Names::take_out(std::map<std::string, Allocation>::iterator it) {
@@ -227,6 +283,7 @@ Allocation Names::take_out(std::map<std::string, Allocation>::iterator it) {
 std::optional<Allocation> Names::remember_removed(const AllocationId& allocation) {
   if (allocation == AllocationId()) return std::nullopt;
   removed_.insert(allocation);
+  drop_expected(allocation);
   const auto known = ids_.find(allocation);
   if (known == ids_.end()) return std::nullopt;
   return take_out(names_.find(known->second));
@@ -253,7 +310,15 @@ Names::Merged Names::merge(const Allocation& allocation, uint64_t random, std::v
     for (auto& extent : left_out(allocation, mine)) former->push_back(std::move(extent));
     return Merged::kKnown;
   }
-  if (const Allocation* holder = find(allocation.name); holder == nullptr)
+  if (const auto noted = expected_ids_.find(allocation.id);
+      noted != expected_ids_.end() &&
+      noted->second != allocation.name) {  // N10: it was renamed, and did not hear so
+    Allocation renamed = allocation;
+    renamed.name = noted->second;
+    return take(std::move(renamed), true).is_ok() ? Merged::kRenamed : Merged::kRefused;
+  }
+  const NameNote* other = expected(allocation.name);
+  if (find(allocation.name) == nullptr && (other == nullptr || other->id == allocation.id))
     return take(allocation, true).is_ok() ? Merged::kAdded : Merged::kRefused;
   for (const std::string& more :
        {std::string(), "-" + std::to_string(random)}) {  // that name may be taken, too
@@ -304,6 +369,12 @@ bool Names::is_valid() const {
   for (const auto& [id, name] : replicas_) {
     if (!names_.contains(name)) return false;
   }
+  for (const auto& [name, note] : expected_) {  // N10
+    const auto id = expected_ids_.find(note.id);
+    if (note.name != name || id == expected_ids_.end() || id->second != name) return false;
+    if (names_.contains(name) || ids_.contains(note.id) || removed_.contains(note.id)) return false;
+  }
+  if (expected_.size() != expected_ids_.size()) return false;
   return ids_.size() == names_.size() && by_uid == by_uid_;
 }
 
@@ -320,7 +391,8 @@ Names::Census Names::census(const Gone& gone) const {
                                     });
     if (misses) out.degraded.insert(name);
   }
-  OCM_DASSERT(out.lost.size() + out.degraded.size() <= names_.size());
+  for (const auto& [name, note] : expected_) out.lost.insert(name);
+  OCM_DASSERT(out.lost.size() + out.degraded.size() <= names_.size() + expected_.size());
   return out;
 }
 

@@ -20,6 +20,8 @@
 //      voters that gave it up may have forgotten it, and its home was away.
 //   N9 each home of a part that was made again tells the coordinator of it, so that one of them is enough: the one that led
 //      may end before it is heard. What it tells of an allocation whose publish was undone gives it no name.
+//   N10 a name that voters noted (notes.h) and that no home has reported yet is expected: nobody else gets it, it can be
+//      removed, and what its home reports when it is back is known by it.
 #pragma once
 
 #include <cstdint>
@@ -36,12 +38,12 @@
 #include "base/ids.h"
 #include "base/text.h"
 #include "control/allocation.h"
+#include "control/notes.h"
 #include "control/recent.h"
 
 namespace ocm::control {
 
 inline constexpr size_t kNamesListedMax = 8192;
-inline constexpr size_t kRemovedMax = 65536;
 
 /// What an allocation is named whose name another has got meanwhile: X.conflict-1f2e3d4c, and `more`.
 std::string name_in_conflict(const Allocation& allocation, const std::string& more = {});
@@ -103,6 +105,12 @@ class Names {
   Merged merge(const Allocation& allocation, uint64_t random = 0,
                std::vector<PlacedExtent>* former = nullptr);
 
+  /// N10: a voter noted it. Gives what is to be freed: the note says that the allocation of a name was removed.
+  std::optional<Allocation> expect(const NameNote& note);
+  /// Null: none is expected by that name.
+  const NameNote* expected(const std::string& name) const;
+  bool expects(const AllocationId& allocation) const { return expected_ids_.contains(allocation); }
+
   /// A part goes on elsewhere. True if it was one of a published allocation.
   bool relocate(const PartMoved& moved);
   /// A replica was given up. True if it was one of a published allocation, and not noted already.
@@ -132,13 +140,17 @@ class Names {
   std::map<ExtentId, std::string> replicas_;     // extents of parts with replicas -> name
   std::unordered_map<uint32_t, size_t> by_uid_;  // how many names
   Recent<AllocationId> removed_{kRemovedMax};    // N2
+  std::map<std::string, NameNote> expected_;     // N10
+  std::unordered_map<AllocationId, std::string> expected_ids_;
 
   Status take(Allocation allocation, bool reported = false);
+  static NameList::Entry entry_of(const Allocation& found, const Gone& gone);
   void index(const Allocation& allocation, bool add);
   bool has_replicas_of_others(const Allocation& allocation) const;  // N6
   /// The record of a name by a newer one of its own. False: N6 forbids it.
   bool replace(Allocation& mine, Allocation newer);
   Allocation take_out(std::map<std::string, Allocation>::iterator it);
+  void drop_expected(const AllocationId& allocation);
 };
 
 }  // namespace ocm::control

@@ -88,6 +88,16 @@ Result<LossAnswer> Voter::lose(uint64_t now_ns, uint64_t council_id, const LossR
   return answer;
 }
 
+Status Voter::note(const NoteRequest& request) {
+  if (!votes() || request.council != made_.council.id) return Status(Code::kPeerLost, "another council");
+  if (coordinator_of(made_.council).incarnation != request.by)
+    return Status(Code::kPermission, "it is not the coordinator of this council");
+  bool room = true;
+  for (const NameNote& note : request.notes) room = notes_.take(note) && room;
+  fault::reached(fault::State::kNameNoted);
+  return room ? Status() : Status(Code::kLimit, "the voters note no more names");
+}
+
 Result<CouncilPromise> Voter::seal(uint64_t now_ns, const SealRequest& request) {
   if (made_.council.id == 0 || request.council != made_.council.id ||
       request.ballot.round <= made_.council.number)
@@ -97,7 +107,8 @@ Result<CouncilPromise> Voter::seal(uint64_t now_ns, const SealRequest& request) 
   out.promised = end_.promised();
   if (!out.agreed) return out;
   OCM_DASSERT(end_.is_sealed() && !votes());  // Q3
-  out.state = {ledger_.state(now_ns), seat_.left_ns(now_ns)};
+  out.state = {ledger_.state(now_ns), seat_.left_ns(now_ns),
+               fault::at(fault::Point::kNotesNotHanded) ? NameNotes() : notes_};
   out.accepted_at = end_.accepted_at();
   out.accepted = end_.accepted();
   if (request.tell) out.made_of = made_;
@@ -133,6 +144,8 @@ Status Voter::install(uint64_t now_ns, MadeCouncil made) {
   made_ = std::move(made);
   end_.start_over();
   seat_.install(now_ns, made_.state.seats_ns);
+  notes_.clear();
+  notes_.merge(made_.state.notes);
   if (fault::at(fault::Point::kCouncilForgets)) {
     ledger_.clear();
     return {};
@@ -143,7 +156,7 @@ Status Voter::install(uint64_t now_ns, MadeCouncil made) {
 }
 
 bool Voter::is_valid() const {
-  if (!ledger_.is_valid() || !seat_.is_valid()) return false;
+  if (!ledger_.is_valid() || !seat_.is_valid() || !notes_.is_valid()) return false;
   if (made_.council.id == 0) return !end_.is_sealed();
   return is_council(made_.council) && made_.council.has(name_, incarnation_);  // Q5
 }
@@ -173,11 +186,13 @@ void Voter::leave() {
   end_.start_over();
   ledger_.clear();
   seat_.clear();
+  notes_.clear();
   OCM_DASSERT(is_valid() && !votes());
 }
 
 Voter::MemoryKey Voter::memory_key() const {
-  return {made_.council.id, homes_version_, end_.promised(), end_.accepted_at(), ledger_.version()};
+  return {made_.council.id,   homes_version_,    end_.promised(),
+          end_.accepted_at(), ledger_.version(), notes_.version()};
 }
 
 VoterMemory Voter::memory() const {
@@ -190,6 +205,7 @@ VoterMemory Voter::memory() const {
   out.promised = end_.promised();
   out.accepted_at = end_.accepted_at();
   out.accepted = end_.accepted();
+  out.notes = notes_;
   if (fault::at(fault::Point::kMemoryOfLosses)) return out;
   out.losses = without_times(ledger_.state(0));
   std::erase_if(out.losses.parts, [](const auto& part) { return part.second.is_blank(); });
@@ -199,12 +215,14 @@ VoterMemory Voter::memory() const {
 std::optional<VoterChange> Voter::memory_since(const MemoryKey& before) const {
   if (made_.council.id != before.council) return std::nullopt;
   auto change = ledger_.changed_since(before.ledger);
-  if (!change) return std::nullopt;
+  auto notes = notes_.since(before.notes);
+  if (!change || !notes) return std::nullopt;
   VoterChange out;
   out.promised = end_.promised();
   out.accepted_at = end_.accepted_at();
   if (end_.accepted_at() != before.accepted_at) out.accepted = end_.accepted();
   if (homes_version_ != before.homes) out.home_in = home_in_;
+  out.notes = std::move(*notes);
   if (fault::at(fault::Point::kMemoryOfLosses)) return out;
   out.losses = std::move(*change);
   out.losses.state = without_times(std::move(out.losses.state));
@@ -218,6 +236,7 @@ void apply_changes(VoterMemory& memory, std::vector<VoterChange> changes) {
     memory.accepted_at = change.accepted_at;
     if (change.accepted) memory.accepted = std::move(change.accepted);
     if (!change.home_in.empty()) memory.home_in = std::move(change.home_in);
+    for (NameNote& note : change.notes) (void)memory.notes.take(std::move(note));
     LossState& changed = change.losses.state;
     for (auto& [first, part] : changed.parts) losses.parts.insert_or_assign(first, std::move(part));
     for (const ExtentId& first : change.losses.forgotten) losses.parts.erase(first);
@@ -242,6 +261,7 @@ std::optional<Voter> Voter::remembered(uint64_t now_ns, const std::string& name,
   out->made_ = std::move(*memory.made_of);
   out->end_.remember(memory.promised, memory.accepted_at, std::move(memory.accepted));
   out->ledger_.install(now_ns, memory.losses);
+  out->notes_ = std::move(memory.notes);
   return out;
 }
 
@@ -280,10 +300,11 @@ void LeaseHolder::granted(uint64_t council_id, const std::string& voter, uint64_
   if (had_lapsed && now_ns < until_ns_) cut_off_until_ns_ = now_ns + lease_ns_;
 }
 
-const MadeCouncil& Convener::found(uint64_t id, std::vector<uint64_t> instead_of) {
+const MadeCouncil& Convener::found(uint64_t id, std::vector<uint64_t> instead_of, NameNotes notes) {
   OCM_DASSERT(id != 0 && made_.council.id == 0);
   round_ = 1;
   made_.council = {id, round_, {run_}, {self_}, {}, std::move(instead_of)};
+  made_.state.notes = std::move(notes);
   heard_ = {self_.name};
   OCM_DASSERT(is_valid());
   return made_;

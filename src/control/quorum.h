@@ -63,6 +63,9 @@ class Voter {
   /// One step of a decision about a part, taken in `council`. Errors: kPeerLost (that is another one, or never gave a lease
   /// to a home), kInvalidArgument, kLimit.
   Result<LossAnswer> lose(uint64_t now_ns, uint64_t council, const LossRequest& request);
+  /// K2 of control/notes.h. Errors: kPeerLost (another council, or a sealed one), kPermission (of another than its
+  /// coordinator), kLimit (K3; what has room is noted).
+  Status note(const NoteRequest& request);
   /// Votes no more in the council if it agrees. Errors: kPeerLost (it is not this voter's).
   Result<CouncilPromise> seal(uint64_t now_ns, const SealRequest& request);
   /// Errors: kPeerLost (another council, or a higher promise), kProtocol.
@@ -83,12 +86,13 @@ class Voter {
   /// eighth of a lease length.
   uint64_t candidate_at_ns(uint64_t jitter_ns) const;
   const SeatVotes& seat() const { return seat_; }
+  const NameNotes& notes() const { return notes_; }
   VoterMemory memory() const;  // Q9
   /// What tells two memories apart.
   struct MemoryKey {
     uint64_t council = 0, homes = 0;
     Ballot promised, accepted_at;
-    uint64_t ledger = 0;
+    uint64_t ledger = 0, notes = 0;
     bool operator==(const MemoryKey&) const = default;
   };
   MemoryKey memory_key() const;
@@ -114,6 +118,7 @@ class Voter {
   SuccessionVoter<MadeCouncil> end_;
   LossLedger ledger_;
   SeatVotes seat_;
+  NameNotes notes_;
 };
 
 /// `memory` after `changes`, the oldest first.
@@ -156,8 +161,8 @@ class Convener {
   Convener(const Convener&) = delete;  // an attempt refers to it
   Convener& operator=(const Convener&) = delete;
 
-  /// A council of the coordinator alone. `id`: random. `instead_of`: Council::instead_of.
-  const MadeCouncil& found(uint64_t id, std::vector<uint64_t> instead_of = {});
+  /// A council of the coordinator alone. `id`: random. `instead_of`: Council::instead_of; `notes`: what its voter noted there.
+  const MadeCouncil& found(uint64_t id, std::vector<uint64_t> instead_of = {}, NameNotes notes = {});
   /// Goes on from a council that this node votes in: another's, or one that names this node and that another had chosen.
   void take_up(const MadeCouncil& made_of);
   const Council& council() const { return made_.council; }

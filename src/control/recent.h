@@ -34,7 +34,7 @@ class Recent {
   const std::deque<Id>& in_order() const { return order_; }
 
  private:
-  const size_t max_;
+  size_t max_;
   std::unordered_set<Id> ids_;
   std::deque<Id> order_;
 };

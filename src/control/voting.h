@@ -10,6 +10,7 @@
 #include "base/ids.h"
 #include "control/council.h"
 #include "control/loss.h"
+#include "control/notes.h"
 #include "control/seat.h"
 
 namespace ocm::control {
@@ -18,11 +19,13 @@ namespace ocm::control {
 struct VoterState {
   LossState losses;
   SeatsLeft seats_ns;  // votes for the seat that still run
+  NameNotes notes;
 };
 /// Adds what one sealed voter knew.
 inline void merge(VoterState& into, const VoterState& from) {
   merge(into.losses, from.losses);
   merge(into.seats_ns, from.seats_ns);
+  into.notes.merge(from.notes);
 }
 
 /// A council and what it was made of: what a succession decides (control/succession.h).
@@ -63,6 +66,14 @@ struct LeaseGrant {
   std::optional<VoterRun> run;     // of the voter's daemon
 };
 
+// ---- to a voter, of the coordinator
+
+struct NoteRequest {
+  uint64_t council = 0;
+  Incarnation by;  // the coordinator's run; zeros: of none
+  std::vector<NameNote> notes;
+};
+
 // ---- to a voter, of who makes the next council
 
 struct SealRequest {
@@ -95,7 +106,8 @@ struct VoterMemory {
   Ballot promised;                     // round 0: it votes
   Ballot accepted_at;                  // round 0: nothing accepted
   std::optional<MadeCouncil> accepted;
-  LossState losses;              // its votes are over
+  LossState losses;  // its votes are over
+  NameNotes notes;
   std::vector<Council> home_in;  // that its home, or the next run's, came to: of each chain the newest
 };
 /// What became different of a VoterMemory, in the same council.
@@ -103,6 +115,7 @@ struct VoterChange {
   Ballot promised, accepted_at;
   std::optional<MadeCouncil> accepted;  // none: as before
   LossChange losses;
+  std::vector<NameNote> notes;
   std::vector<Council> home_in;  // all, or none if they are as before
 };
 

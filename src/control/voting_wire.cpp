@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/text.h"
 #include "control/council_wire.h"
 #include "control/membership.h"
 #include "wire/convert.h"
@@ -96,6 +97,51 @@ LossState losses_from(const wire::VoterState& message) {
     added.accepted = id_of(part.accepted());
     added.uid = part.uid();
     OCM_DASSERT(added.lost.size() < added.replicas.size());  // R2 of loss.h
+  }
+  return out;
+}
+
+void note_to(const NameNote& note, wire::NameNote& out) {
+  out.set_allocation_id(id_field(note.id));
+  out.set_sequence(note.sequence);
+  if (note.is_removal()) return;
+  out.set_name(note.name);
+  out.set_owner_uid(note.owner_uid);
+  out.set_mode(note.mode);
+  for (const std::string& home : note.homes) out.add_homes(home);
+}
+
+/// Nothing: it is of no allocation, or has no name that one could have.
+std::optional<NameNote> note_from(const wire::NameNote& message) {
+  constexpr int kHomesMax = 8192;  // as many as an allocation has extents
+  NameNote out;
+  if (!wire::read_id(message.allocation_id(), out.id) || out.id == AllocationId()) return std::nullopt;
+  out.sequence = message.sequence();
+  out.name = message.name();
+  if (out.is_removal()) return out;
+  if (!check_name(out.name).is_ok() || message.homes_size() > kHomesMax) return std::nullopt;
+  out.owner_uid = message.owner_uid();
+  out.mode = message.mode() & 0777u;
+  for (const std::string& home : message.homes()) {
+    if (check_node_name(home).is_ok()) out.homes.push_back(home);
+  }
+  return out;
+}
+
+void notes_to(const NameNotes& notes, wire::VoterState& out) {
+  for (const AllocationId& id : notes.removed()) out.add_removed(id_field(id));
+  for (const auto& [id, note] : notes.names()) note_to(note, *out.add_notes());
+  out.set_notes_sequence(notes.sequence());
+}
+
+NameNotes notes_from(const wire::VoterState& message) {
+  NameNotes out;
+  for (const std::string& field : message.removed()) {
+    NameNote removed{.id = {}, .sequence = message.notes_sequence()};
+    if (wire::read_id(field, removed.id)) (void)out.take(std::move(removed));
+  }
+  for (const wire::NameNote& one : message.notes()) {
+    if (auto note = note_from(one)) (void)out.take(std::move(*note));
   }
   return out;
 }
@@ -246,9 +292,28 @@ void to_wire(const VoterState& state, wire::VoterState& out) {
     vote.set_holder(id_field(holder));
     vote.set_left_ns(left_ns);
   }
+  notes_to(state.notes, out);
 }
 
-VoterState from_wire(const wire::VoterState& message) { return {losses_from(message), seats_from(message)}; }
+VoterState from_wire(const wire::VoterState& message) {
+  return {losses_from(message), seats_from(message), notes_from(message)};
+}
+
+void to_wire(const NoteRequest& request, wire::NoteNames& out) {
+  out.set_council_id(request.council);
+  out.set_by(id_field(request.by));
+  for (const NameNote& note : request.notes) note_to(note, *out.add_notes());
+}
+
+NoteRequest from_wire(const wire::NoteNames& message) {
+  NoteRequest out;
+  out.council = message.council_id();
+  out.by = wire::id_from<Incarnation>(message.by());
+  for (const wire::NameNote& one : message.notes()) {
+    if (auto note = note_from(one)) out.notes.push_back(std::move(*note));
+  }
+  return out;
+}
 
 void to_wire(const MadeCouncil& made, wire::InstallCouncil& out) {
   to_wire(made.council, *out.mutable_council());
@@ -316,6 +381,7 @@ void to_wire(const VoterMemory& memory, wire::VoterMemory& out) {
   ballot_to(memory.accepted_at, *out.mutable_accepted_at());
   if (memory.accepted) to_wire(*memory.accepted, *out.mutable_accepted());
   losses_to(memory.losses, *out.mutable_state());
+  notes_to(memory.notes, *out.mutable_state());
 }
 
 Result<VoterMemory> from_wire(const wire::VoterMemory& message) {
@@ -328,6 +394,7 @@ Result<VoterMemory> from_wire(const wire::VoterMemory& message) {
   out.accepted_at = ballot_from(message.accepted_at());
   if (message.has_accepted()) out.accepted = from_wire(message.accepted());
   out.losses = losses_from(message.state());
+  out.notes = notes_from(message.state());
   out.home_in = councils_from(message.home_in());
   return out;
 }
@@ -338,6 +405,7 @@ void to_wire(const VoterChange& change, wire::VoterChange& out) {
   if (change.accepted) to_wire(*change.accepted, *out.mutable_accepted());
   losses_to(change.losses.state, *out.mutable_state());
   add_refs(change.losses.forgotten, *out.mutable_forgotten());
+  for (const NameNote& note : change.notes) note_to(note, *out.add_notes());
   councils_to(change.home_in, *out.mutable_home_in());
 }
 
@@ -347,6 +415,9 @@ VoterChange from_wire(const wire::VoterChange& message) {
   out.accepted_at = ballot_from(message.accepted_at());
   if (message.has_accepted()) out.accepted = from_wire(message.accepted());
   out.losses = {losses_from(message.state()), ids_in(message.forgotten())};
+  for (const wire::NameNote& one : message.notes()) {
+    if (auto note = note_from(one)) out.notes.push_back(std::move(*note));
+  }
   out.home_in = councils_from(message.home_in());
   return out;
 }

@@ -29,6 +29,9 @@ VoterState from_wire(const wire::VoterState& message);
 void to_wire(const MadeCouncil& made, wire::InstallCouncil& out);
 MadeCouncil from_wire(const wire::InstallCouncil& message);
 
+void to_wire(const NoteRequest& request, wire::NoteNames& out);
+NoteRequest from_wire(const wire::NoteNames& message);
+
 void to_wire(const SealRequest& request, wire::SealCouncil& out);
 SealRequest from_wire(const wire::SealCouncil& message);
 void to_wire(const CouncilPromise& promise, wire::CouncilPromise& out);

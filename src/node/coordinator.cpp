@@ -77,7 +77,18 @@ Task<Reply> Coordinator::attach(wire::AttachRequest request) {
     co_return Status(Code::kInvalidArgument, "access " + std::to_string(request.access()) +
                                                  " is unknown; it is 1 (read) or 3 (read and write)");
   co_await wait_until_published(request.name());
-  auto found = names_.attach(request.name(), static_cast<Access>(request.access()), request.uid());
+  const auto access = static_cast<Access>(request.access());
+  auto found = names_.attach(request.name(), access, request.uid());
+  if (const control::NameNote* noted = names_.expected(request.name()); noted != nullptr) {  // C6
+    if (!control::may_access(noted->mode, noted->owner_uid, request.uid(), access))
+      co_return Status(Code::kPermission, "uid " + std::to_string(request.uid()) + " may not open " +
+                                              request.name() + " that way");
+    co_return Status(Code::kLost,
+                     "the homes of " + request.name() +
+                         " are gone or were not heard by this coordinator: wait until they are back, "
+                         "or remove the name")
+        .with_subject(Subject::kAllocation, request.name());
+  }
   if (!found.is_ok()) co_return found.status();
   wire::Envelope out;
   control::Allocation allocation = std::move(found).value();
@@ -109,6 +120,8 @@ void Coordinator::look() {
   }
   member_.apply(std::move(all));
   tell_news();
+  take_notes();
+  if (!unnoted_.empty() && notes_names() && !std::exchange(noting_rest_, true)) spawn(note_rest());
   take_census();
   core_.env.spawn(quorum_.convene(std::move(living), std::move(leaving)));
 }
@@ -201,6 +214,7 @@ Task<Status> Coordinator::tell_home(std::string node, wire::Envelope message, ui
 
 void Coordinator::take_over(const control::View& before, const std::string& former) {
   membership_.start_from(core_.now_ns(), before, former);
+  take_notes();
   if (fault::at(fault::Point::kNamesNotAwaited)) return;
   for (const control::NodeInfo& node : before.nodes) {
     if (node.name != core_.name && node.name != former && node.state != NodeState::kDead)
@@ -210,7 +224,16 @@ void Coordinator::take_over(const control::View& before, const std::string& form
 }
 
 Task<Reply> Coordinator::answer_now(wire::Envelope request, std::string asker) {
-  if (is_about_names(request)) co_await wait_for_names(std::move(asker));
+  if (is_about_names(request)) {
+    std::string name = request.has_attach() ? request.attach().name()
+                       : request.has_name_remove() && !request.name_remove().again()
+                           ? request.name_remove().name()
+                           : std::string();
+    if (is_noted(name))
+      co_await wait_for_homes(std::move(name));
+    else
+      co_await wait_for_names(std::move(asker));
+  }
   switch (request.body_case()) {
     case wire::Envelope::kHeartbeat: co_return on_heartbeat(request.heartbeat());
     case wire::Envelope::kPublish: co_return co_await publish(control::from_wire(request.publish()));
@@ -271,6 +294,7 @@ Reply Coordinator::on_heartbeat(const wire::Heartbeat& beat) {
 }
 
 void Coordinator::remade(const control::PartMoved& part) {
+  if (names_.find_id(part.allocation) != nullptr) unnoted_.insert(part.allocation);  // it has other homes
   heard_by_all_.clear();  // a home that came may have a mode of before; the part may be one of many of a name
   if (names_.relocate(part) || !names_.was_removed(part.allocation)) return;
   // Made again by a home that could not be told of the removal: its new replicas' homes were none then.
@@ -287,8 +311,11 @@ void Coordinator::tell_removed(const control::Allocation& removed) {
 void Coordinator::merge_names(const wire::Heartbeat& beat) {
   const std::string& name = beat.self().name();
   for (const std::string& id : beat.removed()) {
-    const auto back = names_.remember_removed(wire::id_from<AllocationId>(id));
-    if (back) tell_removed(*back);
+    const auto removed = wire::id_from<AllocationId>(id);
+    const auto back = names_.remember_removed(removed);
+    if (!back) continue;
+    unnoted_.insert(removed);
+    tell_removed(*back);
   }
   const auto merge = [&](const wire::Allocation& told, bool all) {
     const auto allocation = control::from_wire(told);
@@ -306,8 +333,11 @@ void Coordinator::merge_name(const std::string& node, const control::Allocation&
   const AllocationId& id = allocation.id;
   if (undone_.contains(id) && names_.find_id(id) == nullptr && !names_.was_removed(id)) return;
   std::vector<control::PlacedExtent> former;
+  const bool is_noted = names_.expects(id);
   const auto merged = names_.merge(allocation, core_.env.random_number(), all ? &former : nullptr);
   tell_of_former(id, former);
+  if ((merged == control::Names::Merged::kAdded && !is_noted) || merged == control::Names::Merged::kRenamed)
+    unnoted_.insert(id);
   switch (merged) {
     case control::Names::Merged::kRemoved:
       fault::reached(fault::State::kRemovedReported);

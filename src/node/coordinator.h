@@ -9,12 +9,16 @@
 //   C4 of one daemon's requests to publish an allocation the newest counts.
 //   C5 what waits for a node that is not heard is charged to who owns the allocation, and is not more than an undo, a removal
 //      and the newest state for each: an attempt to publish begins once its homes have heard how the one before ended.
+//   C6 where the role passes on, a publish and a removal are answered once a majority of the voters noted them
+//      (control/notes.h): so each later coordinator knows the names that were answered. About a noted name it answers as
+//      soon as the homes of that very name have reported or died.
 //
 // Threads: the loop's.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -109,6 +113,17 @@ class Coordinator {
   control::Task<void> wait_until_published(std::string name);
   void note_report(const wire::Heartbeat& beat);
   uint64_t all_known_ns() const;
+  /// C6. As the registry has the allocation now: its name, or that it was removed. Nothing is noted in a cluster of one node,
+  /// or while there are nodes that cannot; look() has it noted later. Errors: Quorum::note().
+  control::Task<Status> note(AllocationId allocation);
+  control::Task<void> note_rest();
+  std::optional<control::NameNote> note_of(const AllocationId& allocation) const;
+  bool notes_names() const;
+  /// Of the council that this node's voter is in now.
+  void take_notes();
+  /// The name is noted, so only its own homes are waited for.
+  bool is_noted(const std::string& name) const;
+  control::Task<void> wait_for_homes(std::string name);
   control::Task<control::Reply> attach(wire::AttachRequest request);
   control::Task<control::Reply> publish(Result<control::PublishRequest> read);
   control::Task<control::Reply> publish_once(control::PublishRequest request);
@@ -117,7 +132,7 @@ class Coordinator {
   void end_telling(const AllocationId& allocation);
   control::Reply is_published(const control::Allocation& allocation) const;
   control::Task<control::Reply> remove_name(wire::NameRemoveRequest request);
-  control::Task<void> remove_unknown(AllocationId allocation);
+  control::Task<Status> remove_unknown(AllocationId allocation);
   static control::NameChange removal(const control::Allocation& allocation);
   /// The distinct homes of an allocation's extents that were not given up: those a vote frees.
   static std::vector<std::string> homes_of(const control::Allocation& allocation);
@@ -160,6 +175,9 @@ class Coordinator {
   control::Recent<AllocationId> undone_{control::kOverMax};  // allocations whose publish failed
   /// In the first failure deadline: the nodes that told all their names, and those that have not.
   std::set<std::string> reported_, awaited_;
+  std::set<AllocationId> unnoted_;  // C6: what voters have not noted as it is now
+  bool noting_rest_ = false;
+  uint64_t notes_of_ = 0;  // the council whose notes are expected
   control::Names::Census census_;
   struct Lost {
     uint64_t since_ns = 0;

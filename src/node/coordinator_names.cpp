@@ -109,6 +109,7 @@ Task<Reply> Coordinator::publish_once(control::PublishRequest request) {
     fault::reached(fault::State::kPublishedAgain);
     std::vector<Task<void>> tasks;
     bool later = awaits_news(*known);
+    const bool is_other = known->mode != mode || unnoted_.contains(known->id);
     if (known->mode != mode) heard_by_all_.erase(known->id);
     const bool is_new = !heard_by_all_.contains(known->id);
     if (known->mode != mode || (is_new && !later && !fault::at(fault::Point::kHalfANameTaken))) {
@@ -121,6 +122,10 @@ Task<Reply> Coordinator::publish_once(control::PublishRequest request) {
     if (later)
       co_return Status(Code::kPeerLost, "a node with a part of it has not heard of its name or mode yet");
     note_heard_by_all(allocation.id);
+    if (is_other) {
+      const Status noted = co_await note(allocation.id);
+      if (!noted.is_ok()) co_return noted;
+    }
     co_return is_published(allocation);
   }
   OCM_DASSERT(names_.find(request.name) != nullptr);
@@ -148,6 +153,8 @@ Task<Reply> Coordinator::publish_once(control::PublishRequest request) {
     fault::reached(fault::State::kSequencePublished);
   if (first.is_ok()) {
     note_heard_by_all(allocation.id);
+    const Status noted = co_await note(allocation.id);
+    if (!noted.is_ok()) co_return noted;
     co_return is_published(allocation);
   }
   fault::reached(fault::State::kPublishUndone);
@@ -216,7 +223,10 @@ Task<Reply> Coordinator::remove_name(wire::NameRemoveRequest request) {
     while (telling_.contains(id)) co_await told_.wait();
     const control::Allocation* named = names_.find_id(id);
     if (named == nullptr) {
-      if (!names_.was_removed(id)) co_await remove_unknown(id);
+      if (!names_.was_removed(id) || unnoted_.contains(id)) {
+        const Status noted = co_await remove_unknown(id);
+        if (!noted.is_ok()) co_return noted;
+      }
       tell(id);
       co_return reply;
     }
@@ -242,19 +252,25 @@ Task<Reply> Coordinator::remove_name(wire::NameRemoveRequest request) {
   // A home that cannot be told now reports the name when it is back, and is told then.
   for (const std::string& node : homes_of(gone))
     tasks.push_back(tell_until_heard(node, removal(gone), &later));
+  Status noted;
+  const auto note_it = [&]() -> Task<void> { noted = co_await note(id); };
+  tasks.push_back(note_it());
   co_await core_.env.join(std::move(tasks));
-  if (later) co_await tell_witnesses(gone.id);
+  if (later && !notes_names()) co_await tell_witnesses(gone.id);
   end_telling(id);
+  if (!noted.is_ok()) co_return noted;
   co_return reply;
 }
 
-Task<void> Coordinator::remove_unknown(AllocationId allocation) {
+Task<Status> Coordinator::remove_unknown(AllocationId allocation) {
   fault::reached(fault::State::kUnknownRemoved);
   (void)names_.remember_removed(allocation);
   // Its homes report it when they are back, maybe to another run of the coordinator.
   telling_.insert(allocation);
-  co_await tell_witnesses(allocation);
+  if (!notes_names()) co_await tell_witnesses(allocation);
+  const Status noted = co_await note(allocation);
   end_telling(allocation);
+  co_return noted;
 }
 
 Task<void> Coordinator::tell_witnesses(AllocationId allocation) {

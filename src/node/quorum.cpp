@@ -36,7 +36,7 @@ void Quorum::start(uint64_t coordinator_run) {
 void Quorum::enter(PeerHandlers& handlers) {
   using Body = PeerHandlers::Body;
   for (const Body body : {Body::kLeaseVote, Body::kLoseReplica, Body::kSealCouncil, Body::kProposeCouncil,
-                          Body::kInstallCouncil})
+                          Body::kInstallCouncil, Body::kNoteNames})
     handlers.on_now(body,
                     [this](const std::string&, const wire::Envelope& request) { return answer(request); });
 }
@@ -65,6 +65,13 @@ Reply Quorum::answer_as_voter(const wire::Envelope& request) {
       else
         control::to_wire(losing.value(), *out.mutable_replica_losing());
       return out;
+    }
+    case wire::Envelope::kNoteNames: {
+      const Status noted = voter_->note(control::from_wire(request.note_names()));
+      if (noted.code() != Code::kLimit) return noted;  // K3 of control/notes.h
+      if (const auto left_out = core_.limiter.admit("names_not_noted", core_.name, core_.now_ns(), ""))
+        log::warn("names_not_noted", {{"why", noted.message()}, {"left_out", *left_out}});
+      return Status();
     }
     case wire::Envelope::kSealCouncil: {
       const auto promised = answer_seal(control::from_wire(request.seal_council()));

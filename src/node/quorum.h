@@ -27,6 +27,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -101,6 +102,9 @@ class Quorum {
   /// For heartbeats and views: the newest that this node knows.
   const control::Council& newest() const;
 
+  /// Returns once a majority of the voters has noted them. Errors: kNoCoordinator (it may have, or not: ask again).
+  control::Task<Status> note(std::vector<control::NameNote> notes);
+
   /// Of a heartbeat. The coordinator only, as the next.
   void reported(const control::VoterReport& report);
   /// Looks after the council; `nodes` are the living ones, this one among them; those that are `leaving`
@@ -139,6 +143,14 @@ class Quorum {
   /// Of a replica, as lose() says it.
   control::Task<Status> outcome_of(control::LossAsker& asker, uint64_t give_up_ns,
                                    Code no_room = Code::kDeadline);
+  struct NoteRound {
+    explicit NoteRound(control::Env& env) : done(env) {}
+    std::vector<control::NameNote> notes;
+    std::optional<Status> outcome;
+    control::Signal done;
+  };
+  control::Task<void> send_notes();
+  control::Task<Status> note_round(const NoteRound& round);
   control::Task<void> keep_lease();
   void ask_round();
   void ask_voter(const control::Council& council, const control::VoterInfo& voter);
@@ -258,7 +270,10 @@ class Quorum {
   uint64_t leader_of_ = 0, voter_of_ = 0;  // councils' ids
   uint64_t voter_since_ns_ = 0, stand_next_ns_ = 0, jitter_ns_ = 0;
   bool convening_ = false, telling_ = false, resigned_ = false;
-  bool sealing_ = false;  // a voter may be sealed for a council that was not made yet
+  std::shared_ptr<NoteRound> next_notes_;
+  bool noting_ = false;
+  uint64_t note_sequence_ = 0;  // of the newest note
+  bool sealing_ = false;        // a voter may be sealed for a council that was not made yet
 };
 
 }  // namespace ocm::node

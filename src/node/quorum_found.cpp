@@ -12,12 +12,14 @@ using control::Task;
 
 void Quorum::found(uint64_t run, std::vector<uint64_t> instead_of) {
   OCM_DASSERT(run != 0);
+  control::NameNotes notes = voter_->notes();  // of names this node may be all that is left of the voters
   voter_->leave();
   sealing_ = telling_ = false;
   convener_.emplace(run, self_,
                     [this](const control::Incarnation& former) { return memory_.remembers(former); });
   const uint64_t id = core_.env.random_number() | 1;
-  const Status alone = voter_->install(core_.now_ns(), convener_->found(id, std::move(instead_of)));
+  const Status alone =
+      voter_->install(core_.now_ns(), convener_->found(id, std::move(instead_of), std::move(notes)));
   OCM_ASSERT(alone.is_ok());
   OCM_DASSERT(is_mine(voter_->council()) && voter_->council().id == convener_->council().id);
   memory_.keep(*voter_);

@@ -65,6 +65,7 @@ std::string_view body_name(const Envelope& message) {
     case Envelope::kProposeCouncil: return "propose_council";
     case Envelope::kLeader: return "leader";
     case Envelope::kPublished: return "published";
+    case Envelope::kNoteNames: return "note_names";
     case Envelope::kFoundCluster: return "found_cluster";
     case Envelope::kEvents: return "events";
     case Envelope::kEventsReply: return "events_reply";

@@ -17,8 +17,8 @@ inline constexpr size_t kControlHeaderBytes = 4;
 /// A control message at most; larger ones are kTooLarge at the sender and kProtocol at the receiver.
 inline constexpr size_t kControlBytesMax = size_t{4} << 20;
 /// Between daemons that have proven themselves: what a voter tells of all parts that it may remember
-/// (LossLedger::kPartsMax), three times in one message.
-inline constexpr size_t kNodeBytesMax = size_t{28} << 20;
+/// (LossLedger::kPartsMax) and notes of names (kNotedBytesMax, kRemovedMax), three times in one message.
+inline constexpr size_t kNodeBytesMax = size_t{60} << 20;
 /// Descriptors that travel with one message at most.
 inline constexpr uint32_t kControlFdsMax = 16;
 /// Of the sentence that says why a request failed.

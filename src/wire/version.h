@@ -30,9 +30,12 @@ struct Agreed {
   bool operator==(const Agreed&) const = default;
 };
 
+/// Features of daemons.
+inline constexpr uint64_t kNotesNames = 1;  // as a voter: control/notes.h
+
 /// Of control messages, and of the tables that programs map (fabric/shm/tables.h). A daemon speaks the last version, too:
 /// so nodes are upgraded one after the other.
-inline constexpr Versions kControlVersions{.min = 8, .max = 8, .features = 0};
+inline constexpr Versions kControlVersions{.min = 8, .max = 8, .features = kNotesNames};
 static_assert(kControlVersions.max - kControlVersions.min <= 1);
 /// Of the data frames after the hello.
 inline constexpr Versions kDataVersions{.min = 1, .max = 1, .features = 0};

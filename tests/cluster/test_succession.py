@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness import FAILURE_DEADLINE_S, outcome, wait_for
+from harness import FAILURE_DEADLINE_S, outcome, used, wait_for
 from ocmlib import DEDICATED, OcmError, find_binary
 from test_failures import SLACK_S
 from test_stop import ocm
@@ -267,6 +267,47 @@ def test_who_asks_while_all_start_waits_for_the_others_to_join(make_cluster):
         for other in others(cluster, node):
             program.alloc(MIB, nodes=[other.name], flags=DEDICATED).free()
         program.alloc(MIB, layout="replicated", extents=2).free()
+
+
+def all_note(node):
+    """Every node is known to note names, and what was named before is noted."""
+    wait_for("names are noted", lambda: json.loads(ocm(node, "cluster", "show", "--json").stdout)["features_all"] & 1)
+    time.sleep(3 * 0.2)
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_a_name_whose_home_is_away_is_known_to_the_next_coordinator(make_netns_cluster, removed):
+    """Its removal is answered, and the name stays removed when the home is back; or nobody else gets it meanwhile."""
+    cluster = make_netns_cluster(seeds=True, names=("n1", "n2", "n3", "n4", "n5"))
+    leader = cluster[all_follow(cluster, cluster.nodes)]
+    home = cluster["n5"]
+    living = others(cluster, home, leader)
+    far, one, other = cluster.program(home), cluster.program(living[0]), cluster.program(living[1])
+    all_note(living[0])
+    a = far.alloc(MIB, nodes=["n5"], flags=DEDICATED)
+    a.fill(0, 1, MIB)
+    a.publish("x", 0o606)
+    cluster.cut(home)
+    if removed:
+        one.session("remove", "x")
+    leader.kill()
+    b = one.alloc(MIB, nodes=[living[0].name])
+    b.fill(0, 2, MIB)
+    if removed:
+        until_done(lambda: b.publish("x", 0o606), NAMES_AGAIN_S)
+    else:
+        until_done(lambda: one.session("names"), NAMES_AGAIN_S)
+        assert outcome(lambda: b.publish("x", 0o606)) == "EXISTS"
+        assert outcome(lambda: other.attach("x")) == "LOST"
+        listed = next(name for name in cluster[coordinator_at(living[0])].status()["names"] if name["name"] == "x")
+        assert listed["lost"]
+    cluster.restore(home)
+    wait_for("n5 is back", lambda: coordinator_at(home) == coordinator_at(living[0]) != "")
+    wait_for("its names are told", lambda: outcome(lambda: other.attach("x", "r").holds(0, 2 if removed else 1, MIB)) is True)
+    late = cluster.program(living[0])
+    assert late.attach("x", "r").holds(0, 2 if removed else 1, MIB)
+    if removed:  # of the removed one nothing is left
+        wait_for("n5 frees it", lambda: used(home) == 0)
 
 
 def voters_at(node) -> dict:

@@ -127,6 +127,7 @@ class Known {
         break;
       }
       case Envelope::kSealCouncil: council_id(*message.mutable_seal_council()); break;
+      case Envelope::kNoteNames: noting(*message.mutable_note_names()); break;
       case Envelope::kProposeCouncil:
         council_id(*message.mutable_propose_council());
         next(*message.mutable_propose_council()->mutable_next());
@@ -230,6 +231,12 @@ class Known {
   template <class Message>
   void council_id(Message& message) const {
     if (message.council_id() < councils_.size()) message.set_council_id(councils_[message.council_id()].id());
+  }
+  void noting(wire::NoteNames& message) const {
+    if (message.council_id() >= councils_.size()) return;
+    const wire::Council& in = councils_[message.council_id()];
+    message.set_council_id(in.id());
+    if (message.by().empty() && in.voters_size() > 0) message.set_by(in.voters(0).incarnation());
   }
   /// `number` later than the one that it stands for. Without voters of its own it has the same; those of the
   /// known one need no incarnation.

@@ -233,6 +233,17 @@ Envelope leader() {
   *out.mutable_leader()->mutable_council() = next_council({"b", "a", "c"}).council();
   return out;
 }
+/// A name and a removal, by the coordinator of the council that is known.
+Envelope note_names() {
+  Envelope out;
+  auto& named = *out.mutable_note_names()->add_notes();
+  named.set_allocation_id(std::string(16, '1'));
+  named.set_name("x");
+  named.set_sequence(1);
+  named.add_homes("b");
+  out.mutable_note_names()->add_notes()->set_allocation_id(std::string(16, '2'));
+  return out;
+}
 Envelope found_cluster() {
   Envelope out;
   out.mutable_found_cluster();
@@ -579,6 +590,7 @@ std::vector<std::string> fuzz::seeds() {
                    {kB, propose()},
                    {kB, leader()},
                    {kB, found_cluster()},
+                   {kB, note_names()},
                    {kB, seal()},
                    {kB, install({"a"})},
                    {kC + kWait, vote(kPartitionC)}}),

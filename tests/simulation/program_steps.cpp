@@ -55,6 +55,7 @@ Task<Status> Program::publish(Handle& handle, std::string name) {
   if (!again) memory->is_private = world_.users() > 1 && below(3) == 0;
   const uint64_t life = world_.life(node_);
   memory->state = Memory::State::kPublishing;
+  const auto noting = world_.noting();
   wire::Envelope request;
   request.mutable_publish()->set_name(name);
   request.mutable_publish()->set_mode(memory->is_private ? 0600 : 0606);
@@ -70,6 +71,7 @@ Task<Status> Program::publish(Handle& handle, std::string name) {
   // Else it is removed already, and the answer came late: another may have the name since.
   if (memory->state == Memory::State::kPublished) displace_others(*memory);
   memory->published_ns = world_.clock().now_ns();
+  if (noting && world_.noting()) memory->noted_in = noting;
   world_.published.push_back(memory);
   ++world_.counts["published"];
   co_return Status();
@@ -83,7 +85,9 @@ void Program::displace_others(const Memory& memory) {
       continue;
     if (other->state == Memory::State::kPublished && !other->displaced) ++world_.counts["names displaced"];
     other->displaced = true;
-    if (other->state == Memory::State::kPublished && other->published_ns > world_.coordinator_since_ns())
+    const bool is_known =
+        other->published_ns > world_.coordinator_since_ns() || world_.is_handed_on(other->noted_in);
+    if (other->state == Memory::State::kPublished && is_known)
       world_.violate("W4: two allocations got the name " + memory.name);
   }
 }
@@ -100,6 +104,7 @@ void Program::check_not_there(const std::string& name, const std::shared_ptr<Mem
                               uint64_t began_ns, bool other_removals) {
   if (!expected || expected->state != Memory::State::kPublished || other_removals || expected->displaced)
     return;
+  if (world_.is_handed_on(expected->noted_in)) world_.violate("E4: the name " + name + " is not known");
   const uint64_t settled_ns = world_.coordinator_since_ns() + 6 * world_.deadline_ns();
   if (began_ns <= settled_ns || !world_.coordinator()) return;
   const bool spared = std::any_of(expected->newest.begin(), expected->newest.end(),
@@ -131,7 +136,8 @@ Task<Result<std::shared_ptr<Handle>>> Program::attach(std::string name, bool hol
   for (const auto& memory : world_.published) {
     if (memory->allocation.allocation_id() != found.allocation_id()) continue;
     if (memory->state == Memory::State::kRemoved && memory->removed_ns < began_ns &&
-        memory->removed_ns > world_.coordinator_since_ns()) {
+        (memory->removed_ns > world_.coordinator_since_ns() ||
+         world_.is_handed_on(memory->removal_noted_in))) {
       world_.violate("W4: the name " + name + " was removed and is there");
     }
     if (memory->is_private && memory->owner != uid())
@@ -157,6 +163,7 @@ Task<Status> Program::remove(std::string name) {
   const auto expected = published_as(name);
   const auto removal = std::make_shared<Removal>(world_, name);
   const uint64_t began_ns = world_.clock().now_ns();
+  const auto noting = world_.noting();
   wire::Envelope request;
   request.mutable_name_remove()->set_name(name);
   const auto reply = co_await call(std::move(request), call_bound_ns(), removal);
@@ -168,6 +175,7 @@ Task<Status> Program::remove(std::string name) {
       world_.violate("N4: uid " + std::to_string(uid()) + " removed another user's " + name);
     removed->second->state = Memory::State::kRemoved;
     removed->second->removed_ns = world_.clock().now_ns();
+    if (noting && world_.noting()) removed->second->removal_noted_in = noting;
     ++world_.counts["removed"];
   } else if (reply.status().code() == Code::kPermission) {
     removal->concluded = true;

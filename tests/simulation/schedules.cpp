@@ -781,9 +781,10 @@ const std::vector<Schedule>& schedules_of_sessions() {
 const std::vector<Schedule>& schedules() {
   static const std::vector<Schedule> all = [] {
     std::vector<Schedule> out = schedules_of_replicas();
-    for (const auto* more : {&schedules_of_sessions(), &schedules_of_names(), &schedules_of_holds(),
-                             &schedules_of_reports(), &schedules_of_losses(), &schedules_of_spares(),
-                             &schedules_of_stops(), &schedules_of_succession(), &schedules_of_events()})
+    for (const auto* more :
+         {&schedules_of_sessions(), &schedules_of_names(), &schedules_of_holds(), &schedules_of_reports(),
+          &schedules_of_losses(), &schedules_of_spares(), &schedules_of_stops(), &schedules_of_succession(),
+          &schedules_of_events(), &schedules_of_notes()})
       out.insert(out.end(), more->begin(), more->end());
     return out;
   }();

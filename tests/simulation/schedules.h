@@ -32,6 +32,7 @@ const std::vector<Schedule>& schedules_of_spares();
 const std::vector<Schedule>& schedules_of_succession();
 const std::vector<Schedule>& schedules_of_stops();
 const std::vector<Schedule>& schedules_of_events();
+const std::vector<Schedule>& schedules_of_notes();
 /// All of them.
 const std::vector<Schedule>& schedules();
 

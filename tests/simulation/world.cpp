@@ -368,6 +368,18 @@ bool World::may_be_orphaned(size_t node, size_t home) const {
   return unheard && silent(home) > kSecond / 2;
 }
 
+std::optional<control::Council> World::noting() const {
+  const auto leader = coordinator();
+  if (options_.seeds == 0 || !leader || !leader->cluster->all_have(wire::kNotesNames)) return std::nullopt;
+  return leader->cluster->quorum().newest();
+}
+
+bool World::is_handed_on(const std::optional<control::Council>& noted_in) const {
+  const auto leader = coordinator();
+  return noted_in && leader && leader->cluster->is_coordinator() &&
+         control::continues(leader->cluster->quorum().newest(), *noted_in);
+}
+
 std::shared_ptr<Daemon> World::coordinator() const {
   for (const Slot& slot : nodes_) {
     if (slot.daemon && slot.daemon->cluster->is_coordinator() && slot.daemon->cluster->quorum().acts())

@@ -8,6 +8,8 @@
 //      by itself does not count as lost: it says that another replica is there.
 //   W3 no replica is served after its loss was answered (Q1 of control/quorum.h).
 //   W4 a name acknowledged is there until it is removed, and gone afterwards.
+//      Where voters note names (control/notes.h) that holds whoever coordinates, as long as one council follows the other:
+//      E4 of sharing.
 //   W5 every call ends in time, whatever is cut off, as long as its own daemon runs: a request to a daemon within six
 //      failure deadlines, also where its program has given it up before; a put or a get, which may give up a replica and
 //      follow its part, within eight; an atomic within one.
@@ -74,9 +76,11 @@ struct Memory {
   /// Its name was given to another while its homes were silent (CAVEATS): it may have another name now.
   bool displaced = false;
   uint64_t published_ns = 0;  // acknowledged
-  std::string copied_from;    // what copies bring: allocation id and cell
-  uint64_t copied = 0;        // acknowledged: its number then, or a later one
-  bool copied_to = false;     // by a copy that may still be under way
+  /// When its name was acknowledged, and its removal: the council whose voters noted it; none: they did not note names yet.
+  std::optional<control::Council> noted_in, removal_noted_in;
+  std::string copied_from;  // what copies bring: allocation id and cell
+  uint64_t copied = 0;      // acknowledged: its number then, or a later one
+  bool copied_to = false;   // by a copy that may still be under way
 
   bool replicated() const {
     return layout == Layout::kReplicated || (layout == Layout::kSequence && allocation.replicated_parts());
@@ -184,6 +188,10 @@ class World final : public Network, public fault::Hook {
   /// its node for long, and the home could not ask.
   bool may_be_orphaned(size_t node, size_t home) const;
   uint64_t coordinator_since_ns() const { return options_.seeds == 0 ? nodes_[0].since_ns : acts_since_ns_; }
+  /// The council whose voters note what is answered now; nothing if they do not.
+  std::optional<control::Council> noting() const;
+  /// Who coordinates now knows what was noted there.
+  bool is_handed_on(const std::optional<control::Council>& noted_in) const;
   /// The daemon that acts as coordinator; null if none does.
   std::shared_ptr<Daemon> coordinator() const;
   uint64_t next_number() { return ++numbers_; }

@@ -222,6 +222,8 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kWatchAskedOnce, "ended behind a cut"},
     {fault::Point::kOverToldOnce, "ended behind a cut"},
     {fault::Point::kEventsForgotten, "names end all the time"},
+    {fault::Point::kNotesNotHanded, "the home of a name is away"},
+    {fault::Point::kNotedByOne, "no majority notes a name"},
 };
 
 std::vector<Schedule> schedules_for(fault::Point point) {

@@ -392,5 +392,82 @@ TEST(Names, ALossIsOfAReplicaAndNotOfItsPlaceInTheRecord) {
   EXPECT_EQ(former[0].id.address, GlobalAddress(9));
 }
 
+NameNote noted(const std::string& name, char id, uint32_t uid = 1000, uint32_t mode = 0600) {
+  return {.id = filled<AllocationId>(id), .name = name, .owner_uid = uid, .mode = mode, .homes = {"a"}};
+}
+
+TEST(Names, ANotedNameIsNobodyElses) {
+  Names names(10);
+  EXPECT_FALSE(names.expect(noted("x", '1')).has_value());
+  ASSERT_NE(names.expected("x"), nullptr);
+  EXPECT_EQ(names.publish(allocation("x", '2')).code(), Code::kExists) << "N10";
+  EXPECT_EQ(names.merge(allocation("x", '2')), Names::Merged::kRenamed);
+  EXPECT_EQ(names.publish(allocation("x~1", '3', 1001)).code(), Code::kPermission) << "N4";
+  EXPECT_TRUE(names.is_valid());
+  EXPECT_EQ(names.merge(allocation("x", '1')), Names::Merged::kAdded) << "its home is back";
+  EXPECT_EQ(names.expected("x"), nullptr);
+  EXPECT_EQ(names.find("x")->id, filled<AllocationId>('1'));
+  EXPECT_TRUE(names.is_valid());
+}
+
+TEST(Names, ANotedNameIsRemovedWithoutItsHomes) {
+  Names names(10);
+  (void)names.expect(noted("x", '1'));
+  EXPECT_EQ(names.removable("x", 1001).status().code(), Code::kPermission);
+  const auto removed = remove(names, "x", 1000);
+  ASSERT_TRUE(removed.is_ok());
+  EXPECT_EQ(removed.value().id, filled<AllocationId>('1'));
+  EXPECT_EQ(names.expected("x"), nullptr);
+  EXPECT_EQ(names.merge(allocation("x", '1')), Names::Merged::kRemoved);
+  EXPECT_TRUE(names.publish(allocation("x", '2')).is_ok());
+  EXPECT_TRUE(names.is_valid());
+}
+
+TEST(Names, ANoteOfARemovalFreesWhatAHomeBroughtBack) {
+  Names names(10);
+  EXPECT_EQ(names.merge(allocation("x", '1')), Names::Merged::kAdded);
+  const auto back = names.expect({.id = filled<AllocationId>('1')});
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(back->extents.size(), 1u);
+  EXPECT_EQ(names.find("x"), nullptr);
+  (void)names.expect(noted("x", '1'));
+  EXPECT_EQ(names.expected("x"), nullptr) << "a removal is final";
+}
+
+TEST(Names, WhatIsKnownIsNotExpected) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
+  (void)names.expect(noted("x", '1'));
+  (void)names.expect(noted("x", '2'));
+  EXPECT_EQ(names.expected("x"), nullptr);
+  (void)names.expect(noted("y", '2'));
+  EXPECT_TRUE(names.publish(allocation("y", '2')).is_ok()) << "published again, by who had the answer";
+  EXPECT_EQ(names.expected("y"), nullptr);
+  EXPECT_TRUE(names.is_valid());
+}
+
+TEST(Names, AHomeThatDidNotHearOfANewNameIsKnownByTheNotedOne) {
+  Names names(10);
+  (void)names.expect(noted("x.conflict-31313131", '1'));
+  EXPECT_EQ(names.merge(allocation("x", '1')), Names::Merged::kRenamed);
+  EXPECT_NE(names.find("x.conflict-31313131"), nullptr);
+  EXPECT_EQ(names.find("x"), nullptr);
+}
+
+TEST(Names, NotedNamesAreListedAsLostInTheirOrder) {
+  Names names(10);
+  ASSERT_TRUE(names.publish(allocation("b", '2')).is_ok());
+  (void)names.expect(noted("a", '1'));
+  (void)names.expect(noted("c", '3', 1001));
+  (void)names.expect(noted("d", '4'));
+  const auto gone = [](const PlacedExtent&, bool) { return false; };
+  std::string seen;
+  for (const auto& entry : names.list("", "", 1000, gone).entries)
+    seen += entry.name + (entry.lost ? "!" : "");
+  EXPECT_EQ(seen, "a!bd!");
+  EXPECT_EQ(names.list("", "b", 0, gone).entries.size(), 2u);
+  EXPECT_EQ(names.census(gone).lost.size(), 3u);
+}
+
 }  // namespace
 }  // namespace ocm::control

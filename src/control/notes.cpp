@@ -1,0 +1,82 @@
+#include "control/notes.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace ocm::control {
+
+void NameNotes::drop(std::map<AllocationId, NameNote>::iterator it) {
+  OCM_DASSERT(bytes_ >= it->second.bytes());
+  bytes_ -= it->second.bytes();
+  names_.erase(it);
+}
+
+bool NameNotes::take(NameNote note) {
+  sequence_ = std::max(sequence_, note.sequence);
+  if (removed_.contains(note.id)) return true;  // K1
+  const auto known = names_.find(note.id);
+  if (note.is_removal()) {
+    if (known != names_.end()) drop(known);
+    note_change(note.id);
+    removed_.insert(note.id);
+    return true;
+  }
+  if (known != names_.end() && known->second.sequence >= note.sequence) return true;  // K1
+  const size_t others = names_.size() - (known == names_.end() ? 0 : 1);
+  const size_t bytes = bytes_ - (known == names_.end() ? 0 : known->second.bytes());
+  if (others >= kNotedMax || note.bytes() > kNotedBytesMax - bytes) return false;  // K3
+  bytes_ = bytes + note.bytes();
+  note_change(note.id);
+  const AllocationId id = note.id;
+  names_.insert_or_assign(id, std::move(note));
+  return true;
+}
+
+void NameNotes::merge(const NameNotes& other) {
+  for (const AllocationId& id : other.removed()) (void)take({.id = id});
+  for (const auto& [id, note] : other.names_) (void)take(note);
+  sequence_ = std::max(sequence_, other.sequence_);
+}
+
+void NameNotes::clear() {
+  const uint64_t version = this->version();
+  *this = NameNotes();
+  changed_before_ = version + 1;  // since() tells nothing of what was before
+}
+
+void NameNotes::note_change(const AllocationId& id) {
+  constexpr size_t kChangedMax = 4096;
+  changed_.push_back(id);
+  if (changed_.size() <= kChangedMax) return;
+  changed_.pop_front();
+  ++changed_before_;
+}
+
+std::optional<std::vector<NameNote>> NameNotes::since(uint64_t version) const {
+  if (version < changed_before_) return std::nullopt;
+  OCM_DASSERT(version <= this->version());
+  std::set<AllocationId> seen;
+  std::vector<NameNote> out;
+  for (auto it = changed_.begin() + static_cast<ptrdiff_t>(version - changed_before_); it != changed_.end();
+       ++it) {
+    if (!seen.insert(*it).second) continue;
+    const auto known = names_.find(*it);
+    out.push_back(known == names_.end() ? NameNote{.id = *it, .sequence = sequence_} : known->second);
+  }
+  return out;
+}
+
+bool NameNotes::is_valid() const {
+  size_t bytes = 0;
+  for (const auto& [id, note] : names_) {
+    if (note.id != id || note.is_removal() || removed_.contains(id) || note.sequence > sequence_)
+      return false;
+    bytes += note.bytes();
+  }
+  return bytes == bytes_ && names_.size() <= kNotedMax && bytes_ <= kNotedBytesMax;
+}
+
+}  // namespace ocm::control
