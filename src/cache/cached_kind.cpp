@@ -96,40 +96,69 @@ ExtentId KindCache::next_id() { return clock_->next_id(); }
 
 namespace {
 
+/// The device's extent, as its pages go there and come from there: who has begun something keeps it.
+class Device final : public Staged {
+ public:
+  explicit Device(std::shared_ptr<memory::Backing> inner) : inner_(std::move(inner)) {}
+  ~Device() override {
+    inner_.reset();  // before its pool may go
+    if (idle) idle();
+  }
+  void read(uint64_t offset, std::span<std::byte> into, Done done) override {
+    inner_->staged()->read(offset, into, std::move(done));
+  }
+  void write(uint64_t offset, std::span<const std::byte> from, Done done) override {
+    inner_->staged()->write(offset, from, std::move(done));
+  }
+  void modify(uint64_t offset, std::function<void(std::byte*)> change, Done done) override {
+    inner_->staged()->modify(offset, std::move(change), std::move(done));
+  }
+
+  std::function<void()> idle;
+
+ private:
+  std::shared_ptr<memory::Backing> inner_;
+};
+
 class CachedBacking final : public memory::Backing {
  public:
   CachedBacking(std::shared_ptr<KindCache> cache, std::unique_ptr<memory::Backing> inner)
       : cache_(std::move(cache)), inner_(std::move(inner)), id_(cache_->next_id()) {
     const uint64_t bytes = inner_->bytes();
-    // What is under way at the device keeps it.
-    cache_->pages().add(id_, bytes, std::shared_ptr<Staged>(inner_, inner_->staged()), {});
+    device_ = std::make_shared<Device>(inner_);
+    cache_->pages().add(id_, bytes, device_, {});
     const Status allowed = cache_->pages().allow(id_, kSelf, true);
     OCM_ASSERT(allowed.is_ok());
     extent_ = std::make_unique<CachedExtent>(cache_->pages(), id_, bytes);
   }
-  ~CachedBacking() override { end(); }
+  ~CachedBacking() override { stop(nullptr); }
 
   Staged* staged() override { return extent_.get(); }
+  /// Its pages are dropped, also those that the device has not got; some are on their way there.
+  void stop(std::function<void()> idle) override {
+    if (extent_ == nullptr) {
+      if (idle) idle();
+      return;
+    }
+    device_->idle = std::move(idle);
+    cache_->pages().remove(id_);
+    extent_.reset();
+    device_.reset();
+  }
   bool ends_whole() override { return inner_->ends_whole(); }
   uint64_t bytes() const override { return inner_->bytes(); }
   Result<std::byte*> data() override { return inner_->data(); }
   Result<os::Fd> share(Access access) override { return inner_->share(access); }
   void discard(uint64_t offset, uint64_t bytes) override {
-    end();  // of a dead extent: nobody is in the middle of anything
+    OCM_ASSERT(extent_ == nullptr);  // it was stopped
     inner_->discard(offset, bytes);
   }
 
  private:
-  /// Its pages are dropped, also those that the device has not got.
-  void end() {
-    if (extent_ == nullptr) return;
-    cache_->pages().remove(id_);
-    extent_.reset();
-  }
-
   const std::shared_ptr<KindCache> cache_;
   const std::shared_ptr<memory::Backing> inner_;
   const ExtentId id_;
+  std::shared_ptr<Device> device_;
   std::unique_ptr<CachedExtent> extent_;
 };
 

@@ -195,7 +195,9 @@ void PageCache::add(const ExtentId& extent, uint64_t bytes, std::shared_ptr<Stag
 void PageCache::remove(const ExtentId& extent) {
   Turn turn(*this);
   page_home_.remove(extent);
-  extents_.erase(extent);
+  auto it = extents_.extract(extent);
+  // It may end with this, and so does what it tells then, which is not to find the lock taken.
+  if (it) leaving_.push_back([storage = std::move(it.mapped().storage)] {});
 }
 
 Status PageCache::allow(const ExtentId& extent, NodeNumber node, bool writes) {
@@ -217,7 +219,8 @@ void PageCache::read_storage(const PageName& name) {
   leaving_.push_back([this, name, storage = it->second.storage, offset, length] {
     const auto bytes = std::make_shared_for_overwrite<std::byte[]>(options_.page_bytes);
     std::memset(bytes.get() + length, 0, options_.page_bytes - length);
-    storage->read(offset, {bytes.get(), length}, [this, name, bytes, storage](const Status& status) {
+    storage->read(offset, {bytes.get(), length}, [this, name, bytes, storage](const Status& status) mutable {
+      storage.reset();  // while the cache is there
       {
         Turn turn(*this);
         page_home_.was_read(name, status.code(), status.is_ok() ? bytes : nullptr, turn.now_ns);
@@ -234,7 +237,8 @@ void PageCache::write_storage(const PageName& name, PageBytes bytes) {
   const uint64_t length = std::min(options_.page_bytes, it->second.bytes - offset);
   ++under_way_;
   leaving_.push_back([this, name, storage = it->second.storage, offset, length, bytes = std::move(bytes)] {
-    storage->write(offset, {bytes.get(), length}, [this, name, bytes, storage](const Status& status) {
+    storage->write(offset, {bytes.get(), length}, [this, name, bytes, storage](const Status& status) mutable {
+      storage.reset();  // while the cache is there
       {
         Turn turn(*this);
         page_home_.was_written(name, status.code(), turn.now_ns);

@@ -72,6 +72,10 @@ class SharedBacking final : public Backing {
   bool has_file() override { return first_->backing->has_file(); }
   Result<std::byte*> data() override { return first_->backing->data(); }
   Result<os::Fd> share(Access access) override { return first_->backing->share(access); }
+  void stop(std::function<void()> idle) override {
+    if (!first_->revoked()) return idle();  // the first goes on, and has the bytes that were reserved
+    first_->backing->stop(std::move(idle));
+  }
   void discard(uint64_t offset, uint64_t bytes) override {
     if (first_->revoked()) first_->backing->discard(offset, bytes);
   }
@@ -193,6 +197,9 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   bool is_in_order_locked() const;
   std::optional<uint32_t> take_slot_locked();
   void let_go(Extent* extent);
+  /// Nothing of it is under way.
+  void stopped(std::unique_ptr<Extent> dead);
+  void bury(std::unique_ptr<Extent> dead, std::unique_lock<std::mutex>& lock);
   void reap();
   void wake_reaper_locked();
   /// So much waits for the reaper that it may not gather more.
@@ -224,6 +231,8 @@ class ExtentTable::Core : public std::enable_shared_from_this<Core> {
   std::atomic<bool> keeps_mapped_{false};
   std::condition_variable work_;       // for the reaper
   std::condition_variable reclaimed_;  // for create(): budget came back
+  size_t stopping_ = 0;  // extents that nobody has, with something under way; this lives as long
+  std::condition_variable stopped_;
   std::thread reaper_;
 };
 
@@ -478,8 +487,36 @@ Status ExtentTable::Core::resume(ExtentId id) {
 
 void ExtentTable::Core::let_go(Extent* extent) {
   std::unique_ptr<Extent> dead(extent);
+  if (!dead->backing || dead->backing->staged() == nullptr) {
+    std::unique_lock lock(mutex_);
+    if (!closed_) bury(std::move(dead), lock);
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    ++stopping_;
+  }
+  Backing& backing = *dead->backing;
+  backing.stop([this, dead = std::make_shared<std::unique_ptr<Extent>>(std::move(dead))]() mutable {
+    stopped(std::move(*dead));
+  });
+}
+
+void ExtentTable::Core::stopped(std::unique_ptr<Extent> dead) {
   std::unique_lock lock(mutex_);
-  if (closed_) return;
+  if (closed_) {
+    lock.unlock();
+    dead.reset();  // while its pool is there
+    lock.lock();
+  } else {
+    bury(std::move(dead), lock);
+  }
+  OCM_DASSERT(stopping_ > 0);
+  if (--stopping_ == 0) stopped_.notify_all();
+}
+
+void ExtentTable::Core::bury(std::unique_ptr<Extent> dead, std::unique_lock<std::mutex>& lock) {
   if (!reaper_.joinable()) {
     while (dead) dead = reclaim(std::move(dead), lock);
     return;
@@ -608,6 +645,10 @@ void ExtentTable::Core::close() {
     OCM_DASSERT(live_.empty() && creating_ == 0);
     closed_ = true;
     work_.notify_one();
+  }
+  {
+    std::unique_lock lock(mutex_);
+    stopped_.wait(lock, [&] { return stopping_ == 0; });
   }
   if (reaper_.joinable()) reaper_.join();
 }

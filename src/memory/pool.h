@@ -58,6 +58,9 @@ class Backing {
   virtual bool has_file() { return staged() == nullptr; }
   /// Not null: it was made `durable`.
   virtual std::shared_ptr<Lasting> lasting() { return nullptr; }
+  /// Of what is staged(): no access begins any more. `idle` is called once, when none is under way, by any thread or before
+  /// this returns; discard() and its end come after that.
+  virtual void stop(std::function<void()> idle) { idle(); }
   /// discard() gives nothing back; its end does.
   virtual bool ends_whole() { return false; }
   virtual uint64_t bytes() const = 0;

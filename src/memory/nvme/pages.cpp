@@ -62,6 +62,7 @@ class PagePool::Pages final : public Backing, public Staged {
   Result<os::Fd> share(Access) override { return Status(Code::kUnsupported, "the bytes are on a device"); }
   void discard(uint64_t offset, uint64_t bytes) override {
     OCM_DASSERT(offset % pool_.page_bytes_ == 0 && offset + bytes <= count_ * pool_.page_bytes_);
+    OCM_DASSERT(is_idle());
     const uint64_t end = (offset + bytes) / pool_.page_bytes_;
     for (uint64_t i = offset / pool_.page_bytes_; i < end; ++i) {
       if (entries_[i].is_in_slot()) pool_.gone(entries_[i].slot());
@@ -131,6 +132,11 @@ class PagePool::Pages final : public Backing, public Staged {
       }
       run(page);
     }
+  }
+
+  bool is_idle() {
+    const std::lock_guard lock(mutex_);
+    return busy_.empty();
   }
 
   /// What became of a part; none: the device is at work, or a buffer or a slot is waited for.

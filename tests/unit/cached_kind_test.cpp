@@ -1,0 +1,182 @@
+// cache/cached_kind: an extent that is freed while pages of it are on their way to the device gives them back afterwards, for
+// its slots are another extent's then.
+#include "cache/cached_kind.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "memory/extent_table.h"
+
+namespace ocm::cache {
+namespace {
+
+constexpr uint64_t kPage = 65536;
+
+/// What the device's side sees; writes to it can be held up.
+struct Device {
+  std::mutex mutex;
+  bool holds = false;
+  std::vector<std::function<void()>> held;
+  int under_way = 0, discarded_in_the_middle = 0;
+  uint64_t discarded = 0;
+  std::atomic<int> backings{0};
+
+  void begin(bool is_write, std::function<void()> what) {
+    {
+      const std::lock_guard lock(mutex);
+      ++under_way;
+      if (is_write && holds) return held.push_back(std::move(what));
+    }
+    what();
+  }
+  void ended() {
+    const std::lock_guard lock(mutex);
+    --under_way;
+  }
+  size_t held_now() {
+    const std::lock_guard lock(mutex);
+    return held.size();
+  }
+  void let() {
+    std::vector<std::function<void()>> all;
+    {
+      const std::lock_guard lock(mutex);
+      holds = false;
+      all.swap(held);
+    }
+    for (const auto& one : all) one();
+  }
+};
+
+class Slow final : public memory::Backing, public Staged {
+ public:
+  Slow(Device& device, uint64_t bytes) : device_(device), bytes_(bytes) { ++device_.backings; }
+  ~Slow() override { --device_.backings; }
+  Staged* staged() override { return this; }
+  uint64_t bytes() const override { return bytes_.size(); }
+  Result<std::byte*> data() override { return Status(Code::kUnsupported); }
+  Result<os::Fd> share(Access) override { return Status(Code::kUnsupported); }
+  void discard(uint64_t, uint64_t bytes) override {
+    const std::lock_guard lock(device_.mutex);
+    device_.discarded += bytes;
+    device_.discarded_in_the_middle += device_.under_way != 0 ? 1 : 0;
+  }
+  void read(uint64_t offset, std::span<std::byte> into, Done done) override {
+    device_.begin(false, [=, this, done = std::move(done)] {
+      std::memcpy(into.data(), bytes_.data() + offset, into.size());
+      device_.ended();
+      done({});
+    });
+  }
+  void write(uint64_t offset, std::span<const std::byte> from, Done done) override {
+    device_.begin(true, [=, this, done = std::move(done)] {
+      std::memcpy(bytes_.data() + offset, from.data(), from.size());
+      device_.ended();
+      done({});
+    });
+  }
+  void modify(uint64_t, std::function<void(std::byte*)>, Done) override { FAIL(); }
+
+ private:
+  Device& device_;
+  std::vector<std::byte> bytes_;
+};
+
+class SlowKind final : public memory::KindBackend {
+ public:
+  explicit SlowKind(Device& device) : device_(device) {}
+  Kind kind() const override { return Kind::kDram; }
+  uint64_t page_bytes(const memory::ExtentOptions&) const override { return kPage; }
+  Result<std::unique_ptr<memory::Backing>> make(uint64_t bytes, const memory::ExtentOptions&) override {
+    return std::unique_ptr<memory::Backing>(std::make_unique<Slow>(device_, bytes));
+  }
+
+ private:
+  Device& device_;
+};
+
+void wait_until(const std::function<bool()>& is_so) {
+  for (int i = 0; i < 20'000 && !is_so(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_TRUE(is_so());
+}
+
+class CachedKind : public ::testing::Test {
+ protected:
+  CachedKind() {
+    std::vector<memory::PoolConfig> pools(1);
+    pools[0].backend = with_cache(std::make_unique<SlowKind>(device), {4 * kPage}, cache);
+    pools[0].budget_bytes = 64 * kPage;
+    table = std::make_unique<memory::ExtentTable>(7, std::move(pools), generations);
+    extent = table->try_create(8 * kPage, Kind::kDram).value();
+    cache.reset();
+  }
+  /// More than the cache has room for: some of it has to leave, and is held up.
+  void fill() {
+    {
+      const std::lock_guard lock(device.mutex);
+      device.holds = true;
+    }
+    bytes.resize(3 * kPage, std::byte{7});
+    extent->backing->staged()->write(0, bytes, [](const Status&) {});
+    wait_until([&] { return device.held_now() != 0; });
+  }
+
+  Device device;
+  std::vector<std::atomic<uint32_t>> generations = std::vector<std::atomic<uint32_t>>(64);
+  std::shared_ptr<KindCache> cache;
+  std::unique_ptr<memory::ExtentTable> table;
+  std::shared_ptr<memory::Extent> extent;
+  std::vector<std::byte> bytes;
+};
+
+TEST_F(CachedKind, WhatIsFreedGivesItsPagesBackOnceNothingIsOnItsWay) {
+  fill();
+  ASSERT_TRUE(table->remove(extent->id).is_ok());
+  extent.reset();
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(50));  // longer than it takes where nothing is held up
+  EXPECT_EQ(table->reclaiming_bytes(Kind::kDram), 8 * kPage);
+  EXPECT_EQ(device.discarded, 0u);
+  device.let();
+  wait_until([&] { return table->reclaiming_bytes(Kind::kDram) == 0; });
+  EXPECT_EQ(device.discarded, 8 * kPage);
+  EXPECT_EQ(device.discarded_in_the_middle, 0);
+  wait_until([&] { return device.backings == 0; });
+  EXPECT_TRUE(table->is_valid());
+}
+
+TEST_F(CachedKind, ATableEndsOnceNothingIsOnItsWay) {
+  fill();
+  extent.reset();
+  auto ended = std::async(std::launch::async, [&] { table.reset(); });
+  EXPECT_EQ(ended.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  EXPECT_EQ(device.backings, 1);
+  device.let();
+  ended.get();
+  EXPECT_EQ(device.backings, 0);
+}
+
+TEST_F(CachedKind, WhatOutlivesItsTableEndsToo) {
+  fill();
+  auto ended = std::async(std::launch::async, [&] { table.reset(); });
+  ended.get();
+  auto let = std::async(std::launch::async, [&] {
+    wait_until([&] { return device.held_now() != 0; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    device.let();
+  });
+  extent.reset();  // with it the kind and its cache end, which wait
+  let.get();
+  wait_until([&] { return device.backings == 0; });
+}
+
+}  // namespace
+}  // namespace ocm::cache
