@@ -107,7 +107,8 @@ namespace ocm::fault {
   X(kOverToldOnce, "mutation.over_once")    /* V1: nor is it told twice */                                   \
   X(kEventsForgotten, "mutation.events")    /* U1 of event_queue.h: what was given is taken for received */  \
   X(kNotesNotHanded, "mutation.notes")      /* K2: voters hand no notes to the next council */               \
-  X(kNotedByOne, "mutation.noted")          /* E4: one voter that noted it is enough */
+  X(kNotedByOne, "mutation.noted")          /* E4: one voter that noted it is enough */                      \
+  X(kFoundsBeside, "mutation.beside")       /* who is told to found asks nobody */
 
 #define OCM_FAULT_STATES(X)                                                                      \
   X(kReserveUndone, "an extent was made and its maker had given up")                             \

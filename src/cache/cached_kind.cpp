@@ -25,7 +25,7 @@ PageCacheOptions options_of(const CachedKindOptions& options, uint64_t page_byte
   constexpr uint64_t kFramesMost = 1u << 30;
   out.frames =
       static_cast<uint32_t>(std::clamp<uint64_t>(options.bytes / page_bytes, Budget::kFewest, kFramesMost));
-  out.give_up_ns = options.failure_deadline_ns / 2;  // sooner than who asked takes this node for dead
+  out.give_up_ns = options.failure_deadline_ns / 2;
   out.home.overdue_ns = options.failure_deadline_ns;
   return out;
 }

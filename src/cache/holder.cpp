@@ -64,9 +64,7 @@ void Holder::detach(const ExtentId& extent, uint64_t now_ns) {
     extents_.erase(it);
     return;
   }
-  for (const auto& [name, page] : pages_) {
-    if (name.extent == extent) ready_.push_back(name);
-  }
+  for (const PageName& name : pages_of(extent)) ready_.push_back(name);
   settle();
 }
 
@@ -82,11 +80,7 @@ void Holder::access(const PageName& name, PageAccess access, uint64_t now_ns) {
 
 void Holder::revoke(const ExtentId& extent, uint64_t now_ns) {
   now_ns_ = now_ns;
-  std::vector<PageName> names;
-  for (const auto& [name, page] : pages_) {
-    if (name.extent == extent) names.push_back(name);
-  }
-  for (const PageName& name : names) {
+  for (const PageName& name : pages_of(extent)) {
     Entry& entry = entry_of(name);
     NodeEvent event;
     event.input = NodeInput::kRevoke;
@@ -202,6 +196,11 @@ bool Holder::grace_over(NodeNumber home, uint64_t now_ns) {
 }
 
 // ---- one page
+
+std::vector<PageName> Holder::pages_of(const ExtentId& extent) const {
+  const auto it = extents_.find(extent);
+  return names_of(pages_, extent, it == extents_.end() ? ~0u : it->second.cached == 0 ? 0 : it->second.pages);
+}
 
 Holder::Entry& Holder::entry_of(const PageName& name) {
   const auto [it, is_new] = pages_.try_emplace(name);
@@ -394,12 +393,13 @@ void Holder::go_on(Queue& queue) {
 }
 
 void Holder::give_up(Queue& queue) {
+  if (failed_ns_ == 0 || failed_ns_ + give_up_ns_ <= now_ns_) return;
   while (!queue.pages.empty()) {
     const auto it = pages_.find(queue.pages.front());
     if (it != pages_.end() && it->second.waits) {
       if (std::max(it->second.waits_since_ns, queue.moved_ns) + give_up_ns_ > now_ns_) return;
       it->second.waits = false;
-      fail_waiting(*it, failed_ns_ != 0 && failed_ns_ + give_up_ns_ > now_ns_ ? Code::kIo : Code::kDeadline);
+      fail_waiting(*it, Code::kIo);
       bookkeep(*it);
       ready_.push_back(it->first);
       forget_if_empty(*it);
@@ -574,7 +574,7 @@ void Holder::clean() {
 }
 
 void Holder::tick(uint64_t now_ns) {
-  now_ns_ = now_ns;
+  now_ns_ = ticked_ns_ = now_ns;
   std::list<PageName> stuck;
   stuck.swap(stuck_);
   for (const PageName& name : stuck) {
@@ -588,13 +588,15 @@ void Holder::tick(uint64_t now_ns) {
   frames_.shrink(budget_.frames(now_ns));
 }
 
+/// From the last tick on, or what else happens would put it off.
 uint64_t Holder::due_ns(uint64_t now_ns) const {
   uint64_t due = ~uint64_t{0};
+  const uint64_t again_ns = ticked_ns_ + kAgainNs;
   if (!stuck_.empty() || !frame_waiters_.pages.empty() || !dirty_waiters_.pages.empty())
-    due = std::min(due, now_ns + kAgainNs);
+    due = std::min(due, again_ns);
   if (!dirty_.empty())
-    due = std::min(due, std::max(dirty_.front()->second.dirty_ns + kIdleCleanNs, now_ns + kAgainNs));
-  if (frames_.used() > budget_.frames(now_ns)) due = std::min(due, now_ns + Budget::kShrinkStepNs);
+    due = std::min(due, std::max(dirty_.front()->second.dirty_ns + kIdleCleanNs, again_ns));
+  if (frames_.used() > budget_.frames(now_ns)) due = std::min(due, ticked_ns_ + Budget::kShrinkStepNs);
   return due;
 }
 

@@ -109,8 +109,8 @@ class Holder {
   uint32_t frames(uint64_t now_ns) const { return budget_.frames(now_ns); }
   uint32_t used() const { return frames_.used(); }
   uint32_t dirty() const { return static_cast<uint32_t>(dirty_.size()); }
-  /// What waits so long for a frame, or for dirty pages to become fewer, while no page before it got what it waits for, fails:
-  /// kIo if a device failed, else kDeadline.
+  /// What waits so long for a frame, or for dirty pages to become fewer, while no page before it got what it waits for, fails
+  /// with kIo if a device failed meanwhile. One that stands still is waited for, as it would be without a cache.
   void give_up_after(uint64_t ns) { give_up_ns_ = ns; }
   /// Evicts, cleans and brings in what is due.
   void tick(uint64_t now_ns);
@@ -158,6 +158,7 @@ class Holder {
 
   static NodeNumber home_of(const PageName& name) { return name.extent.address.partition(); }
   Entry& entry_of(const PageName& name);
+  std::vector<PageName> pages_of(const ExtentId& extent) const;
   /// H5.
   void forget_if_empty(Entry& entry);
 
@@ -195,7 +196,7 @@ class Holder {
   Frames frames_;
   Budget budget_;
   TwoQueue queue_;
-  uint64_t now_ns_ = 0;
+  uint64_t now_ns_ = 0, ticked_ns_ = 0;
   std::unordered_map<ExtentId, Extent, IdHash> extents_;
   std::unordered_map<PageName, Page, PageNameHash> pages_;
   std::vector<Entry*> of_frame_;

@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "base/ids.h"
 #include "cache/courier/courier.h"
@@ -28,6 +30,27 @@ struct PageNameHash {
     return x ^ (x >> 29);
   }
 };
+
+inline const PageName& name_in(const PageName& name) { return name; }
+template <class Page>
+const PageName& name_in(const std::pair<const PageName, Page>& entry) {
+  return entry.first;
+}
+/// Those of `all`, a set or a map by name, that are of the extent, which has `pages`. Cost: the fewer of both.
+template <class All>
+std::vector<PageName> names_of(const All& all, const ExtentId& extent, uint32_t pages) {
+  std::vector<PageName> out;
+  if (pages < all.size()) {
+    for (uint32_t page = 0; page < pages; ++page) {
+      if (const PageName name{extent, page}; all.contains(name)) out.push_back(name);
+    }
+  } else {
+    for (const auto& one : all) {
+      if (name_in(one).extent == extent) out.push_back(name_in(one));
+    }
+  }
+  return out;
+}
 
 /// The bytes of one page, which nobody changes any more. Null: none.
 using PageBytes = std::shared_ptr<const std::byte[]>;

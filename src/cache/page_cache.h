@@ -38,7 +38,7 @@ struct PageCacheOptions {
   uint64_t term_ns = 1'500'000'000;
   CourierLimits courier;
   HomeLimits home;
-  uint64_t give_up_ns = 3'000'000'000;  // what waits for a frame or to become dirty
+  uint64_t give_up_ns = 3'000'000'000;  // what waits for a frame or to become dirty, where a device fails
 };
 
 class PageCache {

@@ -17,10 +17,12 @@ void PageHome::remove(const ExtentId& extent) {
   const auto it = extents_.find(extent);
   if (it == extents_.end()) return;
   for (const auto& [node, writes] : it->second.attached) out_.revoke(node, extent);
+  const uint32_t pages = it->second.pages;
   extents_.erase(it);
-  std::erase_if(pages_, [&](const auto& entry) { return entry.first.extent == extent; });
-  for (auto& [node, names] : returned_)
-    std::erase_if(names, [&](const PageName& name) { return name.extent == extent; });
+  for (const PageName& name : names_of(pages_, extent, pages)) pages_.erase(name);
+  for (auto& [node, names] : returned_) {
+    for (const PageName& name : names_of(names, extent, pages)) names.erase(name);
+  }
 }
 
 Status PageHome::attach(const ExtentId& extent, NodeNumber node, bool writes) {

@@ -102,6 +102,8 @@ struct VoterRun {
 struct Leader {
   Council council;
   std::vector<Council> remembered;  // in which former runs of the node's daemon voted
+  bool founds = false;              // an operator has it found one
+  std::string node;                 // that says so
 };
 
 /// What a node tells the coordinator of councils, and of its runs.

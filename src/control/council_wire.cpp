@@ -59,6 +59,8 @@ void to_wire(const Leader& leader, wire::Leader& out) {
   to_wire(leader.council, *out.mutable_council());
   out.clear_remembered();
   for (const Council& council : leader.remembered) to_wire(council, *out.add_remembered());
+  out.set_founds(leader.founds);
+  out.set_node(leader.node);
 }
 
 Leader from_wire(const wire::Leader& message) {
@@ -66,6 +68,8 @@ Leader from_wire(const wire::Leader& message) {
   out.council = from_wire(message.council());
   out.remembered.reserve(static_cast<size_t>(message.remembered_size()));
   for (const wire::Council& council : message.remembered()) out.remembered.push_back(from_wire(council));
+  out.founds = message.founds();
+  out.node = message.node();
   return out;
 }
 

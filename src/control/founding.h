@@ -31,6 +31,25 @@ inline bool may_found_by_hand(const std::vector<VoterSeen>& voters) {
   return 2 * answer <= voters.size();
 }
 
+/// Two nodes that are told to at the same moment must not each found a cluster. Each says so to who asks, then asks all that it
+/// knows, and founds if nobody else does; of those that do, the first by name goes on, and it waits until the others have seen
+/// that. So of two that reach each other the later one to say so hears of the other.
+enum class FoundingStep { kFound, kWait, kRefuse };
+struct FoundingAnswer {
+  bool founds = false;   // it is just told to
+  bool founded = false;  // or follows who did
+};
+inline FoundingStep founding_step(const std::string& self,
+                                  const std::map<std::string, FoundingAnswer>& answers) {
+  bool waits = false;
+  for (const auto& [node, answer] : answers) {
+    OCM_DASSERT(node != self);
+    if (answer.founded || (answer.founds && node < self)) return FoundingStep::kRefuse;
+    waits = waits || answer.founds;
+  }
+  return waits ? FoundingStep::kWait : FoundingStep::kFound;
+}
+
 class Founding {
  public:
   /// `others`: how many seeds there are besides this node.

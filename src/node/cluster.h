@@ -186,6 +186,7 @@ class Cluster {
   void ask_voters_of(const control::Council& council);
   /// The council that this node knows; the other's comes back.
   control::Task<Result<wire::Envelope>> tell_leader(std::string address);
+  control::Task<void> ask_founding(std::string address, std::map<std::string, control::FoundingAnswer>& out);
   /// How long an answer about the coordinator, or of it, is waited for.
   uint64_t patience_ns() const {
     return std::max(core_.config.heartbeat_ns(), core_.config.failure_deadline_ns() / 2);
@@ -242,6 +243,8 @@ class Cluster {
   std::vector<std::unique_ptr<Coordinator>> retired_;  // until nothing of them runs
   std::string followed_;                               // the node that was coordinator in the last view
   std::set<std::string> beating_, asking_seeds_;       // addresses
+  std::set<std::string> founded_beside_;               // of those known when this node founded by hand
+  bool founds_by_hand_ = false;
   bool is_behind_ =
       false;  // the coordinator has a newer view, or an older state of this node: a heartbeat follows at once
   control::Founding founding_;

@@ -2,8 +2,10 @@
 // seed, or the node that an operator names, founds one (control/founding.h).
 #include <algorithm>
 
+#include "base/fault.h"
 #include "control/council_wire.h"
 #include "node/cluster.h"
+#include "node/standing.h"
 
 namespace ocm::node {
 
@@ -21,7 +23,12 @@ void Cluster::ask_seeds() {
   for (const std::string& seed : core_.other_seeds) {
     if (asking_seeds_.insert(seed).second) core_.env.spawn(ask_seed(seed));
   }
-  if (is_coordinator()) return;
+  if (is_coordinator()) {
+    for (const std::string& address : founded_beside_) {  // who was out of reach may have founded one, too
+      if (asking_seeds_.insert(address).second) core_.env.spawn(ask_seed(address));
+    }
+    return;
+  }
   for (const control::Council& council : quorum_.remembered_councils()) ask_voters_of(council);
   for (const std::string& voter : voters_to_ask_) {
     if (asking_seeds_.insert(voter).second) core_.env.spawn(ask_seed(voter));
@@ -60,6 +67,7 @@ Task<void> Cluster::ask_seed(std::string seed) {
   founding_.answered(core_.now_ns(), seed, council.id != 0);
   founding_again_.answered(core_.now_ns(), seed, council.id != 0 && !alone);
   quorum_.told_of(council);
+  if (control::are_of_one_cluster(council, quorum_.known())) founded_beside_.erase(seed);
   tell_if_foreign(seed, council);
 }
 
@@ -76,11 +84,49 @@ void Cluster::tell_if_foreign(const std::string& seed, const control::Council& c
   }
 }
 
+Task<void> Cluster::ask_founding(std::string address, std::map<std::string, control::FoundingAnswer>& out) {
+  const auto reply = co_await tell_leader(std::move(address));
+  if (!reply.is_ok() || !reply.value().has_leader()) co_return;
+  const control::Leader leader = control::from_wire(reply.value().leader());
+  const control::Council& mine = quorum_.newest();
+  if (leader.node.empty() || leader.node == core_.name) co_return;
+  control::FoundingAnswer& answer = out[leader.node];
+  answer.founds = leader.founds;
+  answer.founded = mine.id == 0 ? leader.council.id != 0 : control::replaces(leader.council, mine);
+}
+
 Task<Status> Cluster::found_by_hand() {
   if (has_coordinator()) {
     co_return Status::of_node(
         Code::kExists, core_.name,
         ": " + (is_coordinator() ? "this node" : "node " + view_.coordinator) + " is the coordinator");
+  }
+  if (founds_by_hand_) co_return Status::of_node(Code::kExists, core_.name, " is just founding the cluster");
+  const Standing founding(founds_by_hand_);
+  const uint64_t give_up_ns = core_.now_ns() + 4 * core_.config.failure_deadline_ns();
+  for (bool alone = fault::at(fault::Point::kFoundsBeside); !alone;) {
+    founded_beside_.insert(core_.other_seeds.begin(), core_.other_seeds.end());
+    for (const control::NodeInfo& node : view_.nodes) {  // also those that seem dead
+      if (node.name != core_.name && !node.control_address.empty())
+        founded_beside_.insert(node.control_address);
+    }
+    std::map<std::string, control::FoundingAnswer> answers;
+    std::vector<Task<void>> tasks;
+    for (const std::string& address : founded_beside_) tasks.push_back(ask_founding(address, answers));
+    if (!tasks.empty()) co_await core_.env.join(std::move(tasks));
+    const control::FoundingStep step = control::founding_step(core_.name, answers);
+    alone = step == control::FoundingStep::kFound;
+    if (step == control::FoundingStep::kRefuse) {
+      const auto other = std::find_if(answers.begin(), answers.end(), [](const auto& one) {
+        return one.second.founded || one.second.founds;
+      });
+      co_return Status::of_node(Code::kExists, core_.name,
+                                ": a cluster is founded already, as node " + other->first + " says");
+    }
+    if (step == control::FoundingStep::kWait && core_.now_ns() >= give_up_ns)
+      co_return Status::of_node(Code::kDeadline, core_.name, ": another node founds the cluster, too");
+    if (step == control::FoundingStep::kWait)
+      co_await core_.env.sleep_ns(core_.config.failure_deadline_ns() / 16);
   }
   const Status founded = co_await quorum_.found_by_hand();
   if (founded.is_ok()) follow_role();

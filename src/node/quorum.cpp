@@ -335,6 +335,8 @@ void Quorum::granted(const std::string& voter, uint64_t council_id, uint64_t sen
     home_.drop(dropped);
   }
   Echo& echo = echoes_[voter];
+  echo.heard_ns = core_.now_ns();
+  echo.votes = grant.granted;
   echo.over = grant.over && sent_ns > taken_for_over_ns_;
   if (echo.over) free_if_over();
   echo.freed = std::move(grant.dropped);

@@ -241,6 +241,8 @@ class Quorum {
   struct Echo {
     std::vector<ExtentId> freed, gone;
     bool over = false;  // R8
+    uint64_t heard_ns = 0;
+    bool votes = false;
   };
   std::map<std::string, Echo> echoes_;
   std::set<ExtentId> settling_;

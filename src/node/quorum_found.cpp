@@ -45,7 +45,11 @@ std::vector<std::pair<control::VoterInfo, control::VoterSeen>> Quorum::voters_se
   for (const control::VoterInfo& voter : council.voters) {
     const auto heard = runs_.find(voter.name);
     VoterSeen seen = VoterSeen::kSilent;
-    if (is_self(voter))
+    if (!core_.passes_on()) {  // its run tells nothing that could be promised
+      const auto echo = echoes_.find(voter.name);
+      if (echo != echoes_.end() && core_.now_ns() < echo->second.heard_ns + lately_ns)
+        seen = echo->second.votes ? VoterSeen::kAnswers : VoterSeen::kRestarted;
+    } else if (is_self(voter))
       seen = own_run().may_promise(voter, council) ? VoterSeen::kAnswers : VoterSeen::kRestarted;
     else if (heard != runs_.end() && core_.now_ns() < heard->second.at_ns + lately_ns)
       seen = heard->second.run.may_promise(voter, council) ? VoterSeen::kAnswers : VoterSeen::kRestarted;

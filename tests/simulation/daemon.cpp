@@ -188,6 +188,7 @@ Daemon::Daemon(Network& network, const Options& options) : network_(network), op
   OCM_ASSERT(secret.is_ok());
   core->token = std::move(secret).value();
   core->control_address = address_of(options.node);
+  if (options.is_older) core->versions.features = 0;
   core->coordinates = options.seeds == 0 && options.node == 0;
   core->founds = options.seeds != 0 && options.node == 0;
   for (size_t seed = 0; seed < options.seeds; ++seed) {

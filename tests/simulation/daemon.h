@@ -63,7 +63,8 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
     int64_t drift_ppm = 0;
     uint64_t failure_deadline_ms = 1500, heartbeat_ms = 250, orphan_grace_ms = 4000;
     uint64_t dram_bytes = uint64_t{1} << 20;
-    size_t seeds = 0;  // the first nodes; 0: the coordinator is node 0 for good
+    size_t seeds = 0;       // the first nodes; 0: the coordinator is node 0 for good
+    bool is_older = false;  // has none of the features of wire/version.h
   };
   Daemon(Network& network, const Options& options);
   ~Daemon();

@@ -1,4 +1,5 @@
 // Schedules of the coordinator's role: the node that has it dies, is cut off or stands still, and another one takes over.
+#include <array>
 #include <optional>
 
 #include "script.h"
@@ -62,8 +63,9 @@ std::string finish(Script& script, Outcome* outcome, const std::vector<std::shar
 }
 
 /// It dies, with its machine or without, and comes back later as a member.
-std::string coordinator_dies(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
-  Script script(seed, broken, seed % 2 == 0 ? 3 : 5, 3);
+std::string coordinator_dies_of(WorldOptions options, Outcome* outcome) {
+  const uint64_t seed = options.seed;
+  Script script(options);
   World& world = script.world;
   const auto one = world.add_program(1), other = world.add_program(2);
   const auto x = give_name(script, one, "x", on(1, 2));
@@ -94,6 +96,21 @@ std::string coordinator_dies(uint64_t seed, const std::set<fault::Point>& broken
   const auto v = give_name(script, late, "v", on(0, 1));
   for (const char* name : {"x", "z", "v", "w1", "w2"}) remove_name(script, other, name);
   return finish(script, outcome, {one, other, late});
+}
+
+WorldOptions with_voters(uint64_t seed, const std::set<fault::Point>& broken) {
+  return Script::options(seed, broken, seed % 2 == 0 ? 3 : 5, 3, true);
+}
+
+std::string coordinator_dies(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  return coordinator_dies_of(with_voters(seed, broken), outcome);
+}
+
+/// The same where no voter notes names: what the next coordinator knows comes from homes.
+std::string coordinator_of_older_dies(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  WorldOptions options = with_voters(seed, broken);
+  options.older_daemons = true;
+  return coordinator_dies_of(std::move(options), outcome);
 }
 
 /// It is cut off, for longer than the others wait; what its own node asks fails, and works again afterwards.
@@ -554,6 +571,37 @@ Status found_at(Script& script, size_t node) {
   return founded.value_or(Status(Code::kDeadline, "founding had no answer"));
 }
 
+/// Three of five voters die, and the two that are left are told to found the cluster at the same moment: one does, which the
+/// other follows.
+std::string founded_at_two(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 5, 3);
+  World& world = script.world;
+  script.run_for_ms(2000);
+  for (const size_t node : {0, 1, 2}) world.kill(node, seed % 2 == 0);
+  script.run_for_ms(3 * kDeadlineMs);
+  std::array<std::optional<Status>, 2> founded;
+  const auto found = [](std::shared_ptr<Daemon> daemon, std::optional<Status>& out) -> Task<void> {
+    out = co_await daemon->cluster->found_by_hand();
+  };
+  const size_t first = seed / 2 % 2;
+  for (const size_t i : {first, 1 - first}) {
+    const auto daemon = world.daemon(3 + i);
+    daemon->env->start(found(daemon, founded[i]));
+    world.run_for(seed * 7919 % 40'000'000 / (1 + seed % 5));  // also while the other asks
+  }
+  for (uint64_t ms = 0; ms < 8 * kDeadlineMs && !(founded[0] && founded[1]); ms += 10) script.run_for_ms(10);
+  size_t coordinators = 0;
+  for (const auto& status : founded) {
+    if (!status) world.violate("founding had no answer");
+    coordinators += status && status->is_ok() ? 1 : 0;
+  }
+  if (coordinators != 1) world.violate(std::to_string(coordinators) + " nodes founded a cluster");
+  script.run_for_ms(2 * kDeadlineMs);
+  const auto one = world.add_program(3), other = world.add_program(4);
+  names_work(script, one, other, on(3, 4));
+  return finish(script, outcome, {one, other});
+}
+
 /// Two of three voters die for good, and an operator founds the cluster at a node that did not vote: names work again, also
 /// for the voter that is left. The dead come back later, without what they remember, or with it (odd seeds): then replicas
 /// are kept. Or (4 of 8 seeds) the first seed is not there when the others start.
@@ -646,6 +694,7 @@ std::string long_cut(uint64_t seed, const std::set<fault::Point>& broken, Outcom
 const std::vector<Schedule>& schedules_of_succession() {
   static const std::vector<Schedule> all{
       {"the coordinator dies", coordinator_dies, 24},
+      {"the coordinator of older daemons dies", coordinator_of_older_dies, 24},
       {"another takes over from who is cut off", coordinator_cut_off, 12},
       {"the coordinator stands still", coordinator_stands_still, 24},
       {"each dies in turn", each_dies_in_turn, 12},
@@ -663,6 +712,7 @@ const std::vector<Schedule>& schedules_of_succession() {
       {"all seeds forget at once", seeds_forget_at_once, 12},
       {"a long cut", long_cut, 12},
       {"founded by hand", founded_by_hand, 16},
+      {"founded at two nodes", founded_at_two, 24},
   };
   return all;
 }

@@ -26,9 +26,8 @@ struct Script {
   /// `seeds`: the coordinator's role passes on.
   Script(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes = 3, size_t seeds = 0,
          bool coordinator_offers = true)
-      : world(options(seed, broken, nodes, seeds, coordinator_offers)) {
-    world.boot();
-  }
+      : Script(options(seed, broken, nodes, seeds, coordinator_offers)) {}
+  explicit Script(const WorldOptions& options) : world(options) { world.boot(); }
   static WorldOptions options(uint64_t seed, const std::set<fault::Point>& broken, size_t nodes, size_t seeds,
                               bool coordinator_offers) {
     WorldOptions out;

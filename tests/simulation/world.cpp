@@ -204,6 +204,7 @@ void World::start_daemon(size_t node) {
   options.seed = random_();
   options.drift_ppm = nodes_[node].drift_ppm;
   options.seeds = options_.seeds;
+  options.is_older = options_.older_daemons;
   options.dram_bytes = node == 0 && !options_.coordinator_offers ? 0 : options_.dram_bytes;
   nodes_[node].since_ns = clock_.now_ns();
   const auto daemon = std::make_shared<Daemon>(*this, options);

@@ -110,6 +110,7 @@ struct WorldOptions {
   bool programs_stand_still = false;
   bool random_faults = true;
   size_t seeds = 0;  // 0: node 0 is the coordinator for good; else the role passes on
+  bool older_daemons = false;
   bool kill_coordinator = true;
   bool kill_among_faults = false;  // else only when no other is under way
   bool stops_wait = false;         // who is told to stop is told once, and waits until it takes no last copy
