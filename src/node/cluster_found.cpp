@@ -24,7 +24,8 @@ void Cluster::ask_seeds() {
     if (asking_seeds_.insert(seed).second) core_.env.spawn(ask_seed(seed));
   }
   if (is_coordinator()) {
-    for (const std::string& address : founded_beside_) {  // who was out of reach may have founded one, too
+    const std::set<std::string> beside = founded_beside_;  // who was out of reach may have founded one, too
+    for (const std::string& address : beside) {
       if (asking_seeds_.insert(address).second) core_.env.spawn(ask_seed(address));
     }
     return;

@@ -599,6 +599,8 @@ std::string founded_at_two(uint64_t seed, const std::set<fault::Point>& broken, 
   script.run_for_ms(2 * kDeadlineMs);
   const auto one = world.add_program(3), other = world.add_program(4);
   names_work(script, one, other, on(3, 4));
+  for (const size_t node : {0, 1, 2}) world.restart(node);
+  script.run_for_ms(6 * kDeadlineMs);
   return finish(script, outcome, {one, other});
 }
 
