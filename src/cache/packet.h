@@ -31,9 +31,9 @@ struct PageNameHash {
   }
 };
 
-inline const PageName& name_in(const PageName& name) { return name; }
+inline PageName name_in(const PageName& name) { return name; }
 template <class Page>
-const PageName& name_in(const std::pair<const PageName, Page>& entry) {
+PageName name_in(const std::pair<const PageName, Page>& entry) {
   return entry.first;
 }
 /// Those of `all`, a set or a map by name, that are of the extent, which has `pages`. Cost: the fewer of both.

@@ -303,9 +303,10 @@ def test_a_name_whose_home_is_away_is_known_to_the_next_coordinator(make_netns_c
         assert listed["lost"]
     cluster.restore(home)
     wait_for("n5 is back", lambda: coordinator_at(home) == coordinator_at(living[0]) != "")
-    wait_for("its names are told", lambda: outcome(lambda: other.attach("x", "r").holds(0, 2 if removed else 1, MIB)) is True)
+    newest = 2 if removed else 1
+    wait_for("its names are told", lambda: outcome(lambda: other.attach("x", "r").holds(0, newest, MIB)) is True)
     late = cluster.program(living[0])
-    assert late.attach("x", "r").holds(0, 2 if removed else 1, MIB)
+    assert late.attach("x", "r").holds(0, newest, MIB)
     if removed:  # of the removed one nothing is left
         wait_for("n5 frees it", lambda: used(home) == 0)
 
