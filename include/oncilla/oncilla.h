@@ -556,8 +556,9 @@ typedef struct ocm_event {
  * node, that has several before they are read, only the newest comes: who reads slowly, or never, misses nothing that still
  * holds, and takes no more of the daemon's memory than what it holds already. An end on another node is told within a round
  * trip or two; after a cut as soon as its node is reached again. Operations need no events: they find out by themselves.
- * deadline_ns: as everywhere; UINT64_MAX waits for ever. Errors: DEADLINE (no event until then), NO_DAEMON (the daemon is
- * gone, and did not come back until then). */
+ * deadline_ns: as everywhere; UINT64_MAX waits for ever, also while the daemon stands still. A session must not be closed
+ * while a thread waits here: let that thread wait for a second at a time, and look between whether it is to end.
+ * Errors: DEADLINE (no event until then), NO_DAEMON (the daemon is gone, and did not come back until then). */
 OCM_API int ocm_event_next(ocm_session* session, uint64_t deadline_ns, ocm_event* event);
 
 #ifdef __cplusplus

@@ -39,7 +39,8 @@ Result<Event> Events::next(os::Deadline deadline) {
     const Status status = read(deadline);
     if (!waiting_.empty()) break;
     const bool is_gone = status.code() == Code::kNoDaemon;  // the session connects again
-    if (!status.is_ok() && !is_gone) return status;
+    const bool is_late = status.code() == Code::kDeadline;  // it stands still, and may go on
+    if (!status.is_ok() && !is_gone && !is_late) return status;
     if (deadline.passed()) return is_gone ? status : Status(Code::kDeadline, "no event until the deadline");
     if (!is_gone) continue;
     const timespec pause{0, static_cast<long>(std::min(kRedialNs, deadline.left_ns()))};

@@ -11,7 +11,27 @@ namespace ocm::control {
 void NameNotes::drop(std::map<AllocationId, NameNote>::iterator it) {
   OCM_DASSERT(bytes_ >= it->second.bytes());
   bytes_ -= it->second.bytes();
+  const auto use = use_.find(it->second.owner_uid);
+  OCM_DASSERT(use != use_.end() && use->second.bytes >= it->second.bytes());
+  use->second.bytes -= it->second.bytes();
+  if (--use->second.names == 0) use_.erase(use);
   names_.erase(it);
+}
+
+NameNotes::Use NameNotes::of_users() const {
+  const auto root = use_.find(0);
+  if (root == use_.end()) return {names_.size(), bytes_};
+  return {names_.size() - root->second.names, bytes_ - root->second.bytes};
+}
+
+bool NameNotes::take_new(NameNote note) {
+  const auto fits = [&](const Use& use, size_t quarters) {
+    return use.names < kNotedMax / 4 * quarters && use.bytes + note.bytes() <= kNotedBytesMax / 4 * quarters;
+  };
+  const auto use = use_.find(note.owner_uid);
+  const bool is_known = note.is_removal() || names_.contains(note.id) || note.owner_uid == 0;
+  if (!is_known && !(fits(use == use_.end() ? Use() : use->second, 2) && fits(of_users(), 3))) return false;
+  return take(std::move(note));
 }
 
 bool NameNotes::take(NameNote note) {
@@ -28,10 +48,14 @@ bool NameNotes::take(NameNote note) {
   const size_t others = names_.size() - (known == names_.end() ? 0 : 1);
   const size_t bytes = bytes_ - (known == names_.end() ? 0 : known->second.bytes());
   if (others >= kNotedMax || note.bytes() > kNotedBytesMax - bytes) return false;  // K3
-  bytes_ = bytes + note.bytes();
+  if (known != names_.end()) drop(known);
+  bytes_ += note.bytes();
+  Use& use = use_[note.owner_uid];
+  use.bytes += note.bytes();
+  ++use.names;
   note_change(note.id);
   const AllocationId id = note.id;
-  names_.insert_or_assign(id, std::move(note));
+  names_.emplace(id, std::move(note));
   return true;
 }
 
@@ -71,12 +95,20 @@ std::optional<std::vector<NameNote>> NameNotes::since(uint64_t version) const {
 
 bool NameNotes::is_valid() const {
   size_t bytes = 0;
+  std::map<uint32_t, Use> uses;
   for (const auto& [id, note] : names_) {
     if (note.id != id || note.is_removal() || removed_.contains(id) || note.sequence > sequence_)
       return false;
     bytes += note.bytes();
+    ++uses[note.owner_uid].names;
+    uses[note.owner_uid].bytes += note.bytes();
   }
-  return bytes == bytes_ && names_.size() <= kNotedMax && bytes_ <= kNotedBytesMax;
+  const bool are_counted =
+      uses.size() == use_.size() &&
+      std::equal(uses.begin(), uses.end(), use_.begin(), [](const auto& a, const auto& b) {
+        return a.first == b.first && a.second.names == b.second.names && a.second.bytes == b.second.bytes;
+      });
+  return are_counted && bytes == bytes_ && names_.size() <= kNotedMax && bytes_ <= kNotedBytesMax;
 }
 
 }  // namespace ocm::control

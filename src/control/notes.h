@@ -11,7 +11,8 @@
 //   K2 a voter takes notes of its council's coordinator alone, and none once it is sealed: a majority that noted something
 //      and a majority that is sealed share a voter.
 //   K3 there are kNotedMax names at most, of kNotedBytesMax together, and kRemovedMax removals: of these the oldest goes. A
-//      name that has no room is answered without a note.
+//      name that has no room is answered without a note. Half of both at most are one user's, and three quarters all users'
+//      but root; what was noted somewhere is noted all the same.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +50,8 @@ class NameNotes {
  public:
   /// False: there is no room (K3).
   bool take(NameNote note);
+  /// The same for a new one: of one user, or all of them, there may be enough.
+  bool take_new(NameNote note);
   /// What another voter noted.
   void merge(const NameNotes& other);
   void clear();
@@ -71,8 +74,14 @@ class NameNotes {
   void note_change(const AllocationId& id);
   void drop(std::map<AllocationId, NameNote>::iterator it);
 
+  struct Use {
+    size_t names = 0, bytes = 0;
+  };
+  Use of_users() const;
+
   std::map<AllocationId, NameNote> names_;
-  size_t bytes_ = 0;  // of names_
+  size_t bytes_ = 0;             // of names_
+  std::map<uint32_t, Use> use_;  // by user
   Recent<AllocationId> removed_{kRemovedMax};
   uint64_t sequence_ = 0;
   std::deque<AllocationId> changed_;  // the newest last

@@ -93,7 +93,7 @@ Status Voter::note(const NoteRequest& request) {
   if (coordinator_of(made_.council).incarnation != request.by)
     return Status(Code::kPermission, "it is not the coordinator of this council");
   bool room = true;
-  for (const NameNote& note : request.notes) room = notes_.take(note) && room;
+  for (const NameNote& note : request.notes) room = notes_.take_new(note) && room;
   fault::reached(fault::State::kNameNoted);
   return room ? Status() : Status(Code::kLimit, "the voters note no more names");
 }

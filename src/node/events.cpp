@@ -18,6 +18,8 @@ using control::Task;
 namespace {
 
 constexpr size_t kEventsAtOnce = 256;            // in an answer
+constexpr size_t kSettledAtOnce = 32;            // parts of a session's allocations
+constexpr uint64_t kLongestWait = 32;            // heartbeats
 constexpr uint64_t kWaitNsMax = 60'000'000'000;  // of a request
 
 const control::PlacedExtent* find_extent(const control::Allocation& allocation, const ExtentId& id) {
@@ -105,9 +107,22 @@ Task<Reply> Events::answer(std::shared_ptr<Session> session, wire::EventsRequest
 
 void Events::ends(Session& session, const AllocationId& id) {
   const auto held = session.allocations.find(id);
-  if (!session.events || held == session.allocations.end() || held->second.handles != 1) return;
-  session.events->queue.forget(id);
-  session.events->revoked.insert(id);
+  if (session.events && held != session.allocations.end()) ++session.events->ending[id];
+}
+
+void Events::ended(Session& session, const AllocationId& id) {
+  if (!session.events) return;
+  const std::shared_ptr<EventStream> stream = session.events;
+  const auto ending = stream->ending.find(id);
+  if (ending == stream->ending.end() || --ending->second != 0) return;
+  stream->ending.erase(ending);
+  std::vector<EventStream::HeldBack> all = std::exchange(stream->held_back, {});
+  for (const EventStream::HeldBack& one : all) {
+    if (one.id != id)
+      stream->held_back.push_back(one);
+    else if (session.allocations.contains(id))
+      put(session, one.kind, id, one.extent);
+  }
 }
 
 void Events::program_ended(const Session& session) {
@@ -123,6 +138,10 @@ void Events::put(Session& session, EventKind kind, const AllocationId& id, const
   OCM_ASSERT(session.events && held != session.allocations.end());  // E1
   EventStream& stream = *session.events;
   if (stream.revoked.contains(id)) return;
+  if (stream.ending.contains(id)) {
+    stream.held_back.push_back({id, kind, extent});
+    return;
+  }
   if (kind == EventKind::kRevoked) {
     fault::reached(fault::State::kRevokedTold);
     stream.revoked.insert(id);
@@ -150,19 +169,41 @@ void Events::on_news(const SessionId& id, ExtentId extent, Watches::News what) {
     else
       session->events->to_settle.emplace_back(it->first, extent);
   }
-  if (!session->events->to_settle.empty() && !session->events->settling) core_.env.spawn(settle(session));
+  settle_more(session);
+}
+
+void Events::settle_more(const std::shared_ptr<Session>& session) {
+  EventStream& stream = *session->events;
+  const size_t wanted = std::min(kSettledAtOnce, stream.to_settle.size());
+  for (size_t i = stream.settling; i < wanted; ++i) core_.env.spawn(settle(session));
 }
 
 Task<void> Events::settle(std::shared_ptr<Session> session) {
   const std::shared_ptr<EventStream> stream = session->events;
-  if (stream->settling) co_return;
-  const Standing settling(stream->settling);
+  if (stream->settling >= kSettledAtOnce) co_return;
+  ++stream->settling;
   for (size_t done = 1; !stream->to_settle.empty() && !session->ended; ++done) {
     const auto [id, extent] = stream->to_settle.front();
     stream->to_settle.pop_front();
     co_await settle_one(session, id, extent);
     if (done % 64 == 0) co_await core_.env.sleep_ns(1);  // others are answered meanwhile
   }
+  --stream->settling;
+  if (!stream->unheard.empty() && !stream->asks_again) core_.env.spawn(ask_again(session));
+}
+
+Task<void> Events::ask_again(std::shared_ptr<Session> session) {
+  const std::shared_ptr<EventStream> stream = session->events;
+  if (stream->asks_again) co_return;
+  {
+    const Standing asking(stream->asks_again);
+    co_await core_.env.sleep_ns(stream->wait * core_.config.heartbeat_ns());
+  }
+  stream->wait = std::min(2 * stream->wait, kLongestWait);
+  if (session->ended || core_.draining) co_return;
+  stream->to_settle.insert(stream->to_settle.end(), stream->unheard.begin(), stream->unheard.end());
+  stream->unheard.clear();
+  settle_more(session);
 }
 
 Task<void> Events::settle_one(std::shared_ptr<Session> session, AllocationId id, ExtentId extent) {
@@ -172,17 +213,16 @@ Task<void> Events::settle_one(std::shared_ptr<Session> session, AllocationId id,
   const bool was_there = find_extent(held->second.allocation, extent) != nullptr;
   const auto known = co_await remaker_.resolve(session, id, extent, false);
   if (session->ended || !session->allocations.contains(id)) co_return;
+  if (known.status().code() == Code::kPeerLost) {
+    stream->unheard.emplace_back(id, extent);
+    co_return;
+  }
+  stream->wait = 1;
   if (known.is_ok()) {
     if (was_there && find_extent(known.value(), extent) == nullptr)
       put(*session, EventKind::kMoved, id, extent);
-    co_return;
-  }
-  if (known.status().code() == Code::kRevoked) {
+  } else if (known.status().code() == Code::kRevoked) {
     put(*session, EventKind::kRevoked, id, extent);  // E2
-  } else if (known.status().code() == Code::kPeerLost && !core_.draining) {
-    // Nobody who answers knows: others take their turns first.
-    co_await core_.env.sleep_ns(core_.config.heartbeat_ns());
-    stream->to_settle.emplace_back(id, extent);
   }
 }
 

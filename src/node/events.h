@@ -14,6 +14,7 @@
 #include <string>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "control/event_queue.h"
 #include "node/cluster.h"
@@ -30,9 +31,18 @@ struct EventStream {
   control::EventQueue queue;
   control::Signal changed;
   uint64_t requests = 0;                     // the newest one waits, no other
-  std::unordered_set<AllocationId> revoked;  // that it was told of, or gives back just now, and still holds
-  std::deque<std::pair<AllocationId, ExtentId>> to_settle;
-  bool settling = false;
+  std::unordered_set<AllocationId> revoked;  // that it was told of, and still holds
+  std::map<AllocationId, size_t> ending;     // so many handles are being given back, perhaps the last
+  struct HeldBack {
+    AllocationId id;
+    control::EventKind kind;
+    ExtentId extent;
+  };
+  std::vector<HeldBack> held_back;  // of those: told if others stay
+  std::deque<std::pair<AllocationId, ExtentId>> to_settle, unheard;
+  size_t settling = 0;  // how many at once
+  uint64_t wait = 1;    // heartbeats, until what is unheard is asked for again
+  bool asks_again = false;
 };
 
 class Events {
@@ -41,8 +51,11 @@ class Events {
 
   /// Answers when there is something that the program has not received, or at the end of its patience.
   control::Task<control::Reply> answer(std::shared_ptr<Session> session, wire::EventsRequest request);
-  /// The program frees a handle, perhaps the last one: of that allocation it is told nothing more.
+  /// The program frees a handle, perhaps the last one: until ended() it is told nothing of that allocation, for what the end
+  /// of its hold frees is no news to it.
   static void ends(Session& session, const AllocationId& id);
+  /// It did. Where handles are left, they are told of what came meanwhile.
+  void ended(Session& session, const AllocationId& id);
   /// Its connection is closed: nobody waits.
   void program_ended(const Session& session);
   /// The view is another one.
@@ -64,6 +77,9 @@ class Events {
   /// What became of the parts of extents that are over.
   control::Task<void> settle(std::shared_ptr<Session> session);
   control::Task<void> settle_one(std::shared_ptr<Session> session, AllocationId id, ExtentId extent);
+  void settle_more(const std::shared_ptr<Session>& session);
+  /// Nobody who answers knows.
+  control::Task<void> ask_again(std::shared_ptr<Session> session);
   Node state_of(const control::NodeInfo& node) const;
 
   Core& core_;

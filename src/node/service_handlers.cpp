@@ -215,9 +215,11 @@ Task<Reply> Service::free(std::shared_ptr<Session> session, wire::FreeRequest re
   AllocationId id;
   if (!read_id(request.allocation_id(), id)) co_return Status(Code::kInvalidArgument);
   control::HoldId hold;
-  events_.ends(*session, id);  // first: what the end of its hold frees is no news to it
+  events_.ends(*session, id);
   if (read_id(request.hold_id(), hold)) co_await holds_.end(session, hold);
-  co_return co_await allocator_.free(session, id, request.may_be_named());
+  Reply freed = co_await allocator_.free(session, id, request.may_be_named());
+  events_.ended(*session, id);
+  co_return freed;
 }
 
 Reply Service::join(Session& session, const wire::JoinRequest& request) {

@@ -523,8 +523,8 @@ def test_only_a_node_sends_what_is_longer_than_a_program_may(cluster):
     program = RawProgram(n1)
     program.hello()
     node = RawNode(n1, "n9", cluster.token_file.read_bytes())
-    for connection, unknown, refused in ((program, 3 * MIB, False), (node, 20 * MIB, False),
-                                         (program, 5 * MIB, True), (node, 29 * MIB, True)):
+    for connection, unknown, refused in ((program, 3 * MIB, False), (node, 50 * MIB, False),
+                                         (program, 5 * MIB, True), (node, 61 * MIB, True)):
         padding = varint(15 << 10 | 2) + varint(unknown) + bytes(unknown)  # a field that no version has
         message = encode("Envelope", {"id": 7, "name_list": {}}) + padding
         try:

@@ -1,11 +1,13 @@
 """What a program is told of what it holds and of nodes while it waits in ocm_event_next() and does nothing else."""
+import contextlib
 import signal
+import threading
 import time
 
 import pytest
 
 from harness import FAILURE_DEADLINE_S, outcome, wait_for
-from ocmlib import DEDICATED
+from ocmlib import DEDICATED, Session
 
 MIB = 1 << 20
 SOON_S = FAILURE_DEADLINE_S / 2  # nobody waited for a time-out
@@ -193,3 +195,41 @@ def test_a_user_is_not_told_of_what_others_hold(cluster):
     assert is_told(mine, "revoked", lambda: owner.session("remove", "shared"))["name"] == "shared"
     a.free()
     assert mine.session("events", 0.3) == [] and others.session("events", 0.3) == []
+
+
+def test_a_handle_that_comes_while_another_is_given_back_is_told(cluster):
+    """The last handle, which had a hold, is freed while another thread attaches the same name."""
+    owner, reader = (Session(str(cluster[node].socket_path)) for node in ("n1", "n2"))
+    with contextlib.closing(owner), contextlib.closing(reader):
+        reader.events(0.05)
+        for i in range(20):
+            a = owner.alloc(4096, nodes=["n3"], flags=DEDICATED)
+            a.publish(f"x{i}", 0o606)
+            first, second = reader.attach(f"x{i}", "r+hold"), []
+            other = threading.Thread(target=lambda: second.append(reader.attach(f"x{i}", "r")))  # noqa: B023
+            other.start()
+            first.free()
+            other.join()
+            owner.remove(f"x{i}")
+            assert reader.event_of("revoked", SOON_S)["name"] == f"x{i}"
+            second[0].free()
+
+
+def test_parts_that_nobody_can_answer_for_hold_up_no_other(make_netns_cluster):
+    """One home of them is cut off and the other one forgot."""
+    cluster = make_netns_cluster(names=("n1", "n2", "n3", "n4", "n5"), seeds=True)
+    owner, reader = cluster.program(cluster["n1"]), cluster.program(cluster["n2"])
+    for _ in range(40):
+        reader.alloc(4096, layout="replicated", nodes=["n3", "n4"], flags=DEDICATED)
+    owner.alloc(4096, layout="replicated", nodes=["n1", "n5"], flags=DEDICATED).publish("shared", 0o606)
+    reader.attach("shared")
+    watches(reader)
+    cluster.cut(cluster["n4"])
+    cluster["n3"].kill()
+    cluster["n3"].start().wait_ready()
+    wait_for("n4 is dead", lambda: owner.nodes()["n4"]["state"] == "dead")
+    wait_for("n3 is back", lambda: owner.nodes()["n3"]["state"] == "alive")
+    began = time.monotonic()
+    owner.session("remove", "shared")
+    assert reader.session("event_of", "revoked", 10)["name"] == "shared"
+    assert time.monotonic() - began < 4  # those take 8 seconds, one after the other

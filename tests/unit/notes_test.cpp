@@ -86,6 +86,32 @@ TEST(NameNotes, ThereIsRoomForSoManyNames) {
   EXPECT_LT(long_ones, 20u) << "bytes count, too";
 }
 
+TEST(NameNotes, OneUserHasHalfOfTheRoomAndAllUsersThreeQuarters) {
+  NameNotes notes;
+  uint64_t next = 0;
+  const auto fill = [&](uint32_t uid) {
+    NameNote note = note_of('1', "x", 1);
+    note.owner_uid = uid;
+    uint64_t taken = 0;
+    for (;; ++taken) {
+      note.id = id_of_number(next++);
+      if (!notes.take_new(note)) return taken;
+    }
+  };
+  EXPECT_EQ(fill(1000), kNotedMax / 2);
+  EXPECT_EQ(fill(1001), kNotedMax / 4);
+  EXPECT_EQ(fill(1002), 0u);
+  NameNote known = note_of('1', "y", 2);
+  known.owner_uid = 1000;
+  known.id = id_of_number(0);
+  EXPECT_TRUE(notes.take_new(known));  // it has its room already
+  EXPECT_EQ(fill(0), kNotedMax / 4) << "root has the rest";
+  EXPECT_TRUE(notes.is_valid());
+  NameNotes merged;
+  merged.merge(notes);
+  EXPECT_EQ(merged.names().size(), kNotedMax) << "what was noted is noted by all";
+}
+
 TEST(NameNotes, WhatChangedSinceIsToldOnce) {
   NameNotes notes;
   EXPECT_TRUE(notes.take(note_of('1', "x", 1)));
