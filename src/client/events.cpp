@@ -36,10 +36,12 @@ Result<Event> Events::next(os::Deadline deadline) {
     return Status(Code::kDeadline, "another thread waits for the next event");
   os::Interrupts interrupts;
   while (waiting_.empty()) {
+    const uint32_t interrupts_before = os::interrupts_of_thread();
     const Status status = read(deadline);
     if (!waiting_.empty()) break;
     const bool is_gone = status.code() == Code::kNoDaemon;  // the session connects again
-    const bool is_late = status.code() == Code::kDeadline;  // it stands still, and may go on
+    const bool is_late =                                    // it stands still, and may go on
+        status.code() == Code::kDeadline && os::interrupts_of_thread() == interrupts_before;
     if (!status.is_ok() && !is_gone && !is_late) return status;
     if (deadline.passed()) return is_gone ? status : Status(Code::kDeadline, "no event until the deadline");
     if (!is_gone) continue;
