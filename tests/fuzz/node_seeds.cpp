@@ -81,6 +81,7 @@ Envelope beat(const std::string& node, bool with_names = false) {
   self.set_state(1);
   self.set_incarnation(kRun);
   self.set_control_address(node + ":1");
+  self.set_features(wire::kControlVersions.features);
   self.add_pools()->set_bytes_total(1 << 20);
   request.mutable_council()->set_id(0);  // the present one
   if (!with_names) return out;
@@ -584,13 +585,13 @@ std::vector<std::string> fuzz::seeds() {
       coordinates({{kB, beat("b")},
                    {kB, reserve(Layout::kReplicated)},
                    {kB, vote(kPartitionB)},
+                   {kB, note_names()},
                    {kB, lose(1)},
                    {kB, lose(2)},
                    {kC, lose(3)},
                    {kB, propose()},
                    {kB, leader()},
                    {kB, found_cluster()},
-                   {kB, note_names()},
                    {kB, seal()},
                    {kB, install({"a"})},
                    {kC + kWait, vote(kPartitionC)}}),
@@ -632,6 +633,7 @@ std::vector<std::string> fuzz::seeds() {
                    {kAnswer, reserved("b")},
                    {kProgram, allocate({"a", "b"})},
                    {kProgram + kLong, lost(1)},  // b is dead then
+                   {kAnswer, nothing()},         // c is told of another view
                    {kAnswer, reserved("c")},
                    {kAnswer, nothing()},
                    {kAnswer, nothing()},
