@@ -22,7 +22,7 @@ constexpr uint64_t kRedialNs = 50'000'000;
 /// False: the deadline passed, or the wait was interrupted.
 bool lock_until(std::unique_lock<std::timed_mutex>& lock, os::Deadline deadline) {
   os::Interrupts interrupts;
-  while (!lock.try_lock_for(std::chrono::milliseconds(deadline.poll_ms(os::Interrupts::kMs)))) {
+  while (!os::lock_within(lock, std::chrono::milliseconds(deadline.poll_ms(os::Interrupts::kMs)))) {
     if (deadline.passed() || interrupts.came()) return false;
   }
   return true;

@@ -597,7 +597,7 @@ Reply Cluster::not_here(const wire::Envelope& request) {
   }
   const control::Council council = quorum_.known();
   if (request.has_leader() || (core_.passes_on() && request.has_heartbeat())) {
-    control::Leader known{council, {}, founds_by_hand_, core_.name};
+    control::Leader known{council, {}, *founds_by_hand_, core_.name};
     if (core_.passes_on() && request.has_leader()) known.remembered = quorum_.remembered_councils();
     wire::Envelope out;
     control::to_wire(known, *out.mutable_leader());

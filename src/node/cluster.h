@@ -244,7 +244,7 @@ class Cluster {
   std::string followed_;                               // the node that was coordinator in the last view
   std::set<std::string> beating_, asking_seeds_;       // addresses
   std::set<std::string> founded_beside_;               // of those known when this node founded by hand
-  bool founds_by_hand_ = false;
+  std::shared_ptr<bool> founds_by_hand_ = std::make_shared<bool>(false);  // outlives this where its task does
   bool is_behind_ =
       false;  // the coordinator has a newer view, or an older state of this node: a heartbeat follows at once
   control::Founding founding_;

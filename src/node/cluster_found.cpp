@@ -102,8 +102,9 @@ Task<Status> Cluster::found_by_hand() {
         Code::kExists, core_.name,
         ": " + (is_coordinator() ? "this node" : "node " + view_.coordinator) + " is the coordinator");
   }
-  if (founds_by_hand_) co_return Status::of_node(Code::kExists, core_.name, " is just founding the cluster");
-  const Standing founding(founds_by_hand_);
+  const std::shared_ptr<bool> flag = founds_by_hand_;
+  if (*flag) co_return Status::of_node(Code::kExists, core_.name, " is just founding the cluster");
+  const Standing founding(*flag);
   const uint64_t give_up_ns = core_.now_ns() + 4 * core_.config.failure_deadline_ns();
   for (bool alone = fault::at(fault::Point::kFoundsBeside); !alone;) {
     founded_beside_.insert(core_.other_seeds.begin(), core_.other_seeds.end());

@@ -128,12 +128,13 @@ void Coordinator::look() {
 
 void Coordinator::tell_news() {
   if (told_epoch_ == 0) told_epoch_ = membership_.epoch();  // who joins gets the view
-  if (!telling_news_ && told_epoch_ != membership_.epoch()) spawn(tell_news_in_turn());
+  if (!*telling_news_ && told_epoch_ != membership_.epoch()) spawn(tell_news_in_turn());
 }
 
 Task<void> Coordinator::tell_news_in_turn() {
-  if (telling_news_) co_return;
-  const Standing telling(telling_news_);
+  const std::shared_ptr<bool> flag = telling_news_;
+  if (*flag) co_return;
+  const Standing telling(*flag);
   while (!retired_ && quorum_.acts() && told_epoch_ != membership_.epoch()) {
     told_epoch_ = membership_.epoch();
     wire::Envelope message;

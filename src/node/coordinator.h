@@ -188,7 +188,7 @@ class Coordinator {
   std::pair<uint64_t, uint64_t> census_of_{};  // the epoch and the names' version that it was taken of
   uint64_t census_next_ns_ = 0;
   uint64_t told_epoch_ = 0;  // of the view that the nodes were told of
-  bool telling_news_ = false;
+  std::shared_ptr<bool> telling_news_ = std::make_shared<bool>(false);  // outlives this where its task does
   std::multiset<AllocationId> telling_;  // allocations whose homes are being told of their name
   std::set<AllocationId> publishing_;    // of those the ones that had none before
   /// Allocations whose homes all said to this run that they have the name. Of others, which came from homes' reports, a home

@@ -131,6 +131,17 @@ inline uint32_t interrupts_of_thread() { return detail::came_total; }
 /// What it ends with then: as if its deadline had passed.
 inline Status interrupted() { return Status(Code::kDeadline, "the wait was interrupted"); }
 
+/// True: it is locked, after that time at most.
+template <class Mutex>
+bool lock_within(std::unique_lock<Mutex>& lock, std::chrono::milliseconds time) {
+#ifdef __SANITIZE_THREAD__
+  // The thread sanitizer of GCC 12 does not see the lock that is taken by the steady clock.
+  return lock.try_lock_until(std::chrono::system_clock::now() + time);
+#else
+  return lock.try_lock_for(time);
+#endif
+}
+
 /// Locks a timed mutex that another thread may hold for long. False: the wait was interrupted.
 template <class Mutex>
 bool lock_unless_interrupted(std::unique_lock<Mutex>& lock) {
@@ -142,13 +153,7 @@ bool lock_unless_interrupted(std::unique_lock<Mutex>& lock) {
     return true;
   }
   const HoldsLocks perhaps;  // others
-  const std::chrono::milliseconds slice(Interrupts::kMs);
-#ifdef __SANITIZE_THREAD__
-  // The thread sanitizer of GCC 12 does not see the lock that is taken by the steady clock.
-  while (!lock.try_lock_until(std::chrono::system_clock::now() + slice)) {
-#else
-  while (!lock.try_lock_for(slice)) {
-#endif
+  while (!lock_within(lock, std::chrono::milliseconds(Interrupts::kMs))) {
     if (interrupts.came()) return false;
   }
   return true;
