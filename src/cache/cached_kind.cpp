@@ -96,36 +96,16 @@ ExtentId KindCache::next_id() { return clock_->next_id(); }
 
 namespace {
 
-/// The device's extent, as its pages go there and come from there: who has begun something keeps it.
-class Device final : public Staged {
- public:
-  explicit Device(std::shared_ptr<memory::Backing> inner) : inner_(std::move(inner)) {}
-  ~Device() override {
-    inner_.reset();  // before its pool may go
-    if (idle) idle();
-  }
-  void read(uint64_t offset, std::span<std::byte> into, Done done) override {
-    inner_->staged()->read(offset, into, std::move(done));
-  }
-  void write(uint64_t offset, std::span<const std::byte> from, Done done) override {
-    inner_->staged()->write(offset, from, std::move(done));
-  }
-  void modify(uint64_t offset, std::function<void(std::byte*)> change, Done done) override {
-    inner_->staged()->modify(offset, std::move(change), std::move(done));
-  }
-
-  std::function<void()> idle;
-
- private:
-  std::shared_ptr<memory::Backing> inner_;
-};
-
 class CachedBacking final : public memory::Backing {
  public:
   CachedBacking(std::shared_ptr<KindCache> cache, std::unique_ptr<memory::Backing> inner)
       : cache_(std::move(cache)), inner_(std::move(inner)), id_(cache_->next_id()) {
     const uint64_t bytes = inner_->bytes();
-    device_ = std::make_shared<Device>(inner_);
+    const auto ended = [inner = inner_, idle = idle_](Staged*) mutable {
+      inner.reset();  // before its pool may go
+      if (*idle) (*idle)();
+    };
+    device_ = std::shared_ptr<Staged>(inner_->staged(), ended);
     cache_->pages().add(id_, bytes, device_, {});
     const Status allowed = cache_->pages().allow(id_, kSelf, true);
     OCM_ASSERT(allowed.is_ok());
@@ -140,7 +120,7 @@ class CachedBacking final : public memory::Backing {
       if (idle) idle();
       return;
     }
-    device_->idle = std::move(idle);
+    *idle_ = std::move(idle);
     cache_->pages().remove(id_);
     extent_.reset();
     device_.reset();
@@ -158,7 +138,9 @@ class CachedBacking final : public memory::Backing {
   const std::shared_ptr<KindCache> cache_;
   const std::shared_ptr<memory::Backing> inner_;
   const ExtentId id_;
-  std::shared_ptr<Device> device_;
+  /// Told when nobody has `device_` any more, which who has begun something there keeps.
+  const std::shared_ptr<std::function<void()>> idle_ = std::make_shared<std::function<void()>>();
+  std::shared_ptr<Staged> device_;
   std::unique_ptr<CachedExtent> extent_;
 };
 

@@ -103,12 +103,7 @@ bool NameNotes::is_valid() const {
     ++uses[note.owner_uid].names;
     uses[note.owner_uid].bytes += note.bytes();
   }
-  const bool are_counted =
-      uses.size() == use_.size() &&
-      std::equal(uses.begin(), uses.end(), use_.begin(), [](const auto& a, const auto& b) {
-        return a.first == b.first && a.second.names == b.second.names && a.second.bytes == b.second.bytes;
-      });
-  return are_counted && bytes == bytes_ && names_.size() <= kNotedMax && bytes_ <= kNotedBytesMax;
+  return uses == use_ && bytes == bytes_ && names_.size() <= kNotedMax && bytes_ <= kNotedBytesMax;
 }
 
 }  // namespace ocm::control

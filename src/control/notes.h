@@ -76,6 +76,7 @@ class NameNotes {
 
   struct Use {
     size_t names = 0, bytes = 0;
+    bool operator==(const Use&) const = default;
   };
   Use of_users() const;
 

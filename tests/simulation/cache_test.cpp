@@ -296,6 +296,14 @@ TEST(CacheWorld, StorageThatFailsForAMoment) {
   EXPECT_EQ(codes[Code::kPeerLost], 0u);
 }
 
+WorldOptions of_800_pages(uint64_t storage_ns) {
+  WorldOptions out;
+  out.nodes = 1;
+  out.pages = 800;
+  out.storage_ns = storage_ns;
+  return out;
+}
+
 /// One access of 800 pages, where 8 have room.
 void read_all_pages(World& world) {
   Staged* const extent = world.open(0, 0);
@@ -309,20 +317,12 @@ void read_all_pages(World& world) {
 }
 
 TEST(CacheWorld, WhoWaitsForAFrameIsServedHoweverManyCameBefore) {
-  WorldOptions options;
-  options.nodes = 1;
-  options.pages = 800;
-  options.storage_ns = 50 * kMillisecond;
-  World world(options);
+  World world(of_800_pages(50 * kMillisecond));
   read_all_pages(world);
 }
 
 TEST(CacheWorld, WhoWaitsForAFrameOfADeviceThatStandsStillIsServedOnceItAnswers) {
-  WorldOptions options;
-  options.nodes = 1;
-  options.pages = 800;
-  options.storage_ns = 20 * kSecond;
-  World world(options);
+  World world(of_800_pages(20 * kSecond));
   world.at(kSecond, [&] { world.set_storage_ns(50 * kMicrosecond); });
   read_all_pages(world);
 }
