@@ -28,6 +28,8 @@ struct ExtentDescriptor {
   std::vector<FabricAddress> addresses;
   uint32_t slot = 0;      // in the home's generation table
   bool unmapped = false;  // it has no file of its own: programs of its node reach it over the network, too
+  /// Of the own daemon of a program, if that caches it: kAny: it does not.
+  FabricAddress cached;
 
   const FabricAddress* address_for(Fabric fabric) const {
     for (const FabricAddress& a : addresses) {

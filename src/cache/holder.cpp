@@ -48,7 +48,9 @@ void Holder::resize(uint32_t frames, uint64_t now_ns) {
 
 void Holder::attach(const ExtentId& extent, uint32_t pages) {
   OCM_ASSERT(pages != 0);
-  Extent& it = extents_[extent];
+  const auto [at, is_new] = extents_.try_emplace(extent);
+  Extent& it = at->second;
+  if (is_new) ++of_home_[extent.address.partition()];
   OCM_ASSERT(it.pages == 0 || it.pages == pages);
   it.pages = pages;
   it.detaching = false;
@@ -60,10 +62,7 @@ void Holder::detach(const ExtentId& extent, uint64_t now_ns) {
   const auto it = extents_.find(extent);
   if (it == extents_.end()) return;
   it->second.detaching = true;
-  if (it->second.cached == 0) {
-    extents_.erase(it);
-    return;
-  }
+  if (it->second.cached == 0) return forget_extent(extent);
   for (const PageName& name : pages_of(extent)) ready_.push_back(name);
   settle();
 }
@@ -220,7 +219,14 @@ void Holder::forget_if_empty(Entry& entry) {
   const auto extent = extents_.find(name.extent);
   if (extent == extents_.end()) return;
   OCM_DASSERT(extent->second.cached > 0);
-  if (--extent->second.cached == 0 && extent->second.detaching) extents_.erase(extent);
+  if (--extent->second.cached == 0 && extent->second.detaching) forget_extent(name.extent);
+}
+
+void Holder::forget_extent(const ExtentId& extent) {
+  extents_.erase(extent);
+  const auto home = of_home_.find(extent.address.partition());
+  OCM_ASSERT(home != of_home_.end());
+  if (--home->second == 0) of_home_.erase(home);
 }
 
 Holder::Outcome Holder::local(Entry& entry, NodeInput input, bool whole, Code& code) {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <span>
 #include <unordered_map>
@@ -86,7 +87,16 @@ class Holder {
   void attach(const ExtentId& extent, uint32_t pages);
   /// No more; none of their accesses is under way. Its pages go, and it is attached until the last is gone.
   void detach(const ExtentId& extent, uint64_t now_ns);
+  bool may_attach(const ExtentId& extent, uint32_t pages) const {
+    const auto it = extents_.find(extent);
+    return it == extents_.end() || it->second.pages == pages;
+  }
   bool is_attached(const ExtentId& extent) const { return extents_.contains(extent); }
+  /// Extents of that home which are attached.
+  uint32_t attached_of(NodeNumber home) const {
+    const auto it = of_home_.find(home);
+    return it == of_home_.end() ? 0 : it->second;
+  }
   /// Inside the page and the extent, which is attached.
   void access(const PageName& name, PageAccess access, uint64_t now_ns);
 
@@ -161,6 +171,7 @@ class Holder {
   std::vector<PageName> pages_of(const ExtentId& extent) const;
   /// H5.
   void forget_if_empty(Entry& entry);
+  void forget_extent(const ExtentId& extent);
 
   Outcome apply(Entry& entry, const NodeEvent& event, const PageBytes& bytes, Code& code);
   Outcome local(Entry& entry, NodeInput input, bool whole, Code& code);
@@ -198,6 +209,7 @@ class Holder {
   TwoQueue queue_;
   uint64_t now_ns_ = 0, ticked_ns_ = 0;
   std::unordered_map<ExtentId, Extent, IdHash> extents_;
+  std::map<NodeNumber, uint32_t> of_home_;  // how many of extents_
   std::unordered_map<PageName, Page, PageNameHash> pages_;
   std::vector<Entry*> of_frame_;
   std::list<Entry*> dirty_;              // the one that has been so longest first

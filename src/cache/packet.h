@@ -99,6 +99,11 @@ using PacketHeader = std::array<std::byte, kPacketBytes>;
 
 /// Little endian; what is not used is 0.
 PacketHeader write_packet(const Packet& packet);
+/// Of a header of that length, which nobody has looked at: a page is to follow it.
+inline bool packet_has_bytes(std::span<const std::byte> header) {
+  constexpr size_t kHasBytesAt = 7;
+  return header[kHasBytesAt] != std::byte{0};
+}
 /// Without the parcel's bytes: `has_bytes` says whether a page follows. None: no cache sends such a header.
 std::optional<Packet> read_packet(std::span<const std::byte> header, bool& has_bytes);
 

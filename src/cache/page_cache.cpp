@@ -261,7 +261,6 @@ void PageCache::attach(const ExtentId& extent, uint64_t bytes) {
   const NodeNumber home = extent.address.partition();
   if (home == options_.self) return;
   HomeOf& its = homes_.try_emplace(home, options_.term_ns).first->second;
-  ++its.attached;
   if (its.newest == 0 && its.begins_until_ns == 0) its.begins_until_ns = turn.now_ns + options_.term_ns;
 }
 
@@ -272,8 +271,19 @@ void PageCache::detach(const ExtentId& extent) {
   if (--it->second.count != 0) return;
   attached_.erase(it);
   holder_.detach(extent, turn.now_ns);
-  const auto home = homes_.find(extent.address.partition());
-  if (home != homes_.end()) --home->second.attached;
+}
+
+bool PageCache::may_attach(const ExtentId& extent, uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto it = attached_.find(extent);
+  if (it != attached_.end()) return it->second.bytes == bytes;
+  return holder_.may_attach(extent, pages_of(bytes, options_.page_bytes));
+}
+
+bool PageCache::has_of_others() {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(homes_.begin(), homes_.end(),
+                     [&](const auto& home) { return holder_.attached_of(home.first) != 0; });
 }
 
 void PageCache::read(const ExtentId& extent, uint64_t offset, std::span<std::byte> into, Staged::Done done) {
@@ -307,8 +317,9 @@ void PageCache::access(const ExtentId& extent, uint64_t offset, uint64_t bytes, 
   const auto attached = attached_.find(extent);
   OCM_ASSERT(attached != attached_.end() && offset <= attached->second.bytes &&
              bytes <= attached->second.bytes - offset);
-  if (bytes == 0) {
-    leaving_.push_back([done = std::move(done)] { done(Status()); });
+  if (bytes == 0 || attached->second.is_over) {
+    const Code code = bytes == 0 ? Code::kOk : Code::kRevoked;
+    leaving_.push_back([done = std::move(done), code] { done(Status(code)); });
     return;
   }
   const uint64_t length = options_.page_bytes;
@@ -463,7 +474,7 @@ void PageCache::end_term(NodeNumber node, HomeOf& home, uint64_t now_ns) {
 
 /// Asks for a term where there is none, and says something where it is to be renewed.
 void PageCache::keep_term(NodeNumber node, HomeOf& home, uint64_t now_ns) {
-  if (home.attached == 0 && home.grace_ns == 0) return;
+  if (holder_.attached_of(node) == 0 && home.grace_ns == 0) return;
   if (home.term.number() == 0) {
     if (home.ask_ns > now_ns) return;
     home.ask_wait_ns =
@@ -510,6 +521,8 @@ void PageCache::run_is_over(NodeNumber node) {
     (void)holder_.grace_over(node, turn.now_ns);
     homes_.erase(home);
   }
+  for (auto& [extent, attached] : attached_)
+    attached.is_over = attached.is_over || extent.address.partition() == node;
   peers_out_.erase(node);
   peers_in_.erase(node);
 }
@@ -700,7 +713,7 @@ uint64_t PageCache::next_due_ns(uint64_t now_ns) {
     if (ns != 0) due = std::min(due, ns);
   };
   for (const auto& [node, home] : homes_) {
-    const bool is_used = home.attached != 0 || home.grace_ns != 0;
+    const bool is_used = holder_.attached_of(node) != 0 || home.grace_ns != 0;
     if (home.term.number() != 0) {
       at(home.term.until_ns());
       if (is_used) at(std::max(home.term.say_ns(), home.beat_ns));

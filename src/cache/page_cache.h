@@ -74,9 +74,13 @@ class PageCache {
   void forbid(const ExtentId& extent, NodeNumber node);
 
   // ---- where programs use it
+  /// attach() may follow: it is not attached with another length.
+  bool may_attach(const ExtentId& extent, uint64_t bytes);
   /// Its home allows it. As often as it is detached.
   void attach(const ExtentId& extent, uint64_t bytes);
   void detach(const ExtentId& extent);
+  /// Extents of other homes are attached, or pages of them still here: on their way to their home, or it is away.
+  bool has_of_others();
   /// As those of Staged. Errors: kPeerLost (its home is not reached; or whoever has the page may come back), kLost, kIo,
   /// kRevoked, kPermission.
   void read(const ExtentId& extent, uint64_t offset, std::span<std::byte> into, Staged::Done done);
@@ -114,7 +118,6 @@ class PageCache {
     std::optional<Link> link;
     bool ready = false;
     bool forgot = false;  // gave up what was frozen
-    uint32_t attached = 0;
     uint32_t probed = 0;
     uint64_t newest = 0;
     uint64_t ask_ns = 0, ask_wait_ns = 0;
@@ -138,6 +141,7 @@ class PageCache {
   struct Attached {
     uint64_t bytes = 0;
     uint32_t count = 0;
+    bool is_over = false;  // its home's run is: every access answers kRevoked
   };
   struct Home {
     uint64_t bytes = 0;

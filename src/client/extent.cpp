@@ -27,6 +27,11 @@ Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<D
                                                            *extent->descriptor_.address_for(extent->fabric()),
                                                            extent->descriptor_.id));
     extent->first_route_ = extent->route_;
+    const FabricAddress& cached = extent->descriptor_.cached;
+    if (cached.fabric != Fabric::kAny && (wanted == Fabric::kAny || wanted == cached.fabric)) {
+      auto here = session.routes().choose(session.node(), cached, extent->descriptor_.id);
+      if (here.is_ok()) extent->cached_route_ = *here;
+    }
   }
   return extent;
 }
@@ -87,11 +92,21 @@ Result<Attachment> Extent::attach(os::Deadline deadline) {
 
 Result<Attachment> Extent::attach_by_route(os::Deadline deadline) {
   attachment_.channel.reset();
-  OCM_TRY_ASSIGN(std::shared_ptr<fabric::Channel> channel, route_->channel(deadline));
+  if (cached_route_ != nullptr) {
+    const uint32_t interrupts = os::interrupts_of_thread();
+    Result<Attachment> here = attach_by(*cached_route_, deadline);
+    if (here.is_ok() || deadline.passed() || os::interrupts_of_thread() != interrupts) return here;
+    cached_route_ = nullptr;  // another run of the daemon, say: its home has the bytes all the same
+  }
+  return attach_by(*route_, deadline);
+}
+
+Result<Attachment> Extent::attach_by(Route& route, os::Deadline deadline) {
+  OCM_TRY_ASSIGN(std::shared_ptr<fabric::Channel> channel, route.channel(deadline));
   Result<uint32_t> index = channel->attach(descriptor_, access_, deadline);
   if (!index.is_ok() && !channel->health().is_ok() && !deadline.passed()) {
     // Its home may have ended while nothing of that was heard: the first to use it is told. Nothing was posted yet.
-    OCM_TRY_ASSIGN(channel, route_->channel(deadline));
+    OCM_TRY_ASSIGN(channel, route.channel(deadline));
     index = channel->attach(descriptor_, access_, deadline);
   }
   if (!index.is_ok()) {

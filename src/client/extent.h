@@ -66,6 +66,7 @@ class Extent {
   void attach_anew() {
     const std::lock_guard lock(mutex_);
     attachment_.channel.reset();
+    cached_route_ = nullptr;
   }
 
   /// Replicas: nobody can read this one any more.
@@ -99,6 +100,7 @@ class Extent {
 
   /// Holds mutex_.
   Result<Attachment> attach_by_route(os::Deadline deadline);
+  Result<Attachment> attach_by(Route& route, os::Deadline deadline);
 
   Session& session_;
   const std::shared_ptr<Daemon> daemon_;
@@ -112,6 +114,7 @@ class Extent {
   os::Mapping mapping_;
   std::atomic<std::byte*> data_{nullptr};
   fabric::shm::LocalExtent local_;
+  Route* cached_route_ = nullptr;  // to the own daemon, which caches it; until that serves it no more
   Route* route_ = nullptr;
   Route* first_route_ = nullptr;  // set once: what it knows of the node is the same for all routes to it
   Attachment attachment_;

@@ -381,6 +381,7 @@ Result<std::shared_ptr<Extent>> ExtentTable::Core::adopt(uint64_t bytes, Kind ki
 
 std::shared_ptr<Extent> ExtentTable::Core::complete(Pool& pool, std::unique_ptr<Extent> extent) {
   OCM_DASSERT(extent->backing->bytes() == extent->reserved_bytes);
+  extent->backing->named(extent->id);
   std::shared_ptr<Extent> shared = shared_with_core(std::move(extent));
   const std::lock_guard lock(mutex_);
   OCM_DASSERT(creating_ > 0 && pool.creating_bytes >= shared->reserved_bytes);  // T1

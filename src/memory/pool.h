@@ -58,6 +58,8 @@ class Backing {
   virtual bool has_file() { return staged() == nullptr; }
   /// Not null: it was made `durable`.
   virtual std::shared_ptr<Lasting> lasting() { return nullptr; }
+  /// What the table calls the extent that these bytes are of: once, before anybody uses them.
+  virtual void named([[maybe_unused]] const ExtentId& id) {}
   /// Of what is staged(): no access begins any more. `idle` is called once, when none is under way, by any thread or before
   /// this returns; discard() and its end come after that.
   virtual void stop(std::function<void()> idle) { idle(); }

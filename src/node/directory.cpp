@@ -7,10 +7,35 @@
 namespace ocm::node {
 
 struct Directory::Served final : fabric::ServedExtent {
-  std::shared_ptr<memory::Extent> extent;  // keeps the mapping
+  std::shared_ptr<memory::Extent> extent;  // keeps the mapping; null: not of the table
+  std::shared_ptr<Staged> own;             // where it is not
 };
 
+bool Directory::is_of_table(ExtentId id) const {
+  return id.address.partition() == table_.partition() && id.address.offset() != 0;
+}
+
+bool Directory::serve(ExtentId id, uint64_t bytes, const Capability& capability,
+                      std::shared_ptr<Staged> staged) {
+  OCM_ASSERT(!is_of_table(id) && staged != nullptr);  // D4
+  auto served = std::make_shared<Served>();
+  served->id = id;
+  served->bytes = bytes;
+  served->capability = capability;
+  served->staged = staged.get();
+  served->own = std::move(staged);
+  const std::lock_guard lock(mutex_);
+  return served_.emplace(id.address, std::move(served)).second;  // D1
+}
+
 Result<std::shared_ptr<fabric::ServedExtent>> Directory::open(ExtentId id) {
+  if (!is_of_table(id)) {
+    const std::lock_guard lock(mutex_);
+    const auto known = served_.find(id.address);
+    if (known != served_.end() && known->second->id == id)
+      return std::shared_ptr<fabric::ServedExtent>(known->second);
+    return Status(Code::kNotFound, "extent " + id.address.to_string() + " is not of this node");
+  }
   OCM_TRY_ASSIGN(std::shared_ptr<memory::Extent> extent, table_.find(id));
   const std::lock_guard lock(mutex_);
   if (const auto known = served_.find(id.address); known != served_.end() && known->second->id == id)
@@ -86,9 +111,10 @@ std::weak_ptr<fabric::ServedExtent> Directory::end(ExtentId id, bool is_freed) {
 bool Directory::is_valid() const {
   const std::lock_guard lock(mutex_);
   for (const auto& [address, served] : served_) {
-    if (served == nullptr || served->id.address != address) return false;  // D1
-    if (served->revoked.load(std::memory_order_relaxed)) return false;     // D2
-    if (served->extent == nullptr || served->extent->id != served->id) return false;
+    if (served == nullptr || served->id.address != address) return false;      // D1
+    if (served->revoked.load(std::memory_order_relaxed)) return false;         // D2
+    if ((served->extent != nullptr) != is_of_table(served->id)) return false;  // D4
+    if (served->extent != nullptr && served->extent->id != served->id) return false;
   }
   return true;
 }

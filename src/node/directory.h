@@ -6,6 +6,7 @@
 //      is gone. A free is answered after both, so no op passes after its answer.
 //   D3 it is kept until revoke(), so that connections hold it only while an operation uses it: a reader that sits
 //      idle does not keep the pages of a removed extent.
+//   D4 what is served and is none of the table's has an id that the table gives nobody.
 // Threads: any.
 #pragma once
 
@@ -27,6 +28,9 @@ class Directory final : public fabric::ExtentDirectory {
       : table_(table), token_(token), lease_(lease) {}
 
   Result<std::shared_ptr<fabric::ServedExtent>> open(ExtentId id) override;
+  /// Bytes that are none of the table's: of another node's extent, or of none, at offset 0 (D4). Until revoke(). False: an
+  /// earlier extent of that address is still served.
+  bool serve(ExtentId id, uint64_t bytes, const Capability& capability, std::shared_ptr<Staged> staged);
   std::array<std::byte, 32> session_key(const SessionId& session) override;
 
   /// From here on the extent answers only while the node's lease runs. Before it is given out.
@@ -45,6 +49,7 @@ class Directory final : public fabric::ExtentDirectory {
 
  private:
   struct Served;
+  bool is_of_table(ExtentId id) const;
   std::weak_ptr<fabric::ServedExtent> end(ExtentId id, bool is_freed);
 
   memory::ExtentTable& table_;

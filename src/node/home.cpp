@@ -9,6 +9,7 @@
 
 #include "base/fault.h"
 #include "base/units.h"
+#include "cache/cached_kind.h"
 #include "control/names.h"
 #include "control/parts.h"
 #include "control/placement.h"
@@ -52,17 +53,20 @@ Status Home::init() {
   OCM_TRY_ASSIGN(generations_, os::Mapping::map(generations_fd_.get(), bytes, true));
   OCM_TRY(os::seal_writes(generations_fd_.get()));
   OCM_TRY_ASSIGN(generations_read_only_, os::reopen_read_only(generations_fd_.get()));
+  if (core_.config.cache_bytes != 0 && core_.env.has_threads()) {
+    caches_ = std::make_shared<cache::Caches>(
+        cache::CachesOptions{.self = core_.partition,
+                             .bytes = core_.config.cache_bytes,
+                             .failure_deadline_ns = core_.config.failure_deadline_ns()});
+  }
   std::vector<memory::PoolConfig> pools;
   for (const memory::Entry* entry : core_.config.kinds) {
     OCM_TRY_ASSIGN(auto backend, entry->make(core_.config.offers, {.core_dump = core_.config.core_dump_memory,
                                                                    .threads = core_.env.has_threads(),
                                                                    .cluster = cluster()}));
-    if (!entry->traits.mapped && core_.config.cache_bytes != 0 &&
-        core_.config.offered_bytes(entry->kind) != 0) {
-      backend = cache::with_cache(
-          std::move(backend),
-          {.bytes = core_.config.cache_bytes, .failure_deadline_ns = core_.config.failure_deadline_ns()},
-          cache_);
+    if (!entry->traits.mapped && caches_ != nullptr && core_.config.offered_bytes(entry->kind) != 0) {
+      OCM_DASSERT(caches_ != nullptr);
+      backend = cache::with_cache(std::move(backend), caches_);
     }
     pools.push_back({std::move(backend), entry->bytes(core_.config.offers)});
   }

@@ -16,7 +16,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "cache/cached_kind.h"
+#include "cache/caches.h"
 #include "control/home_requests.h"
 #include "control/recent.h"
 #include "control/turns.h"
@@ -239,10 +239,8 @@ class Home {
   };
   Owned owned() const { return {ownership_.all().extents, ownership_.all().bytes}; }
   Directory& directory() { return *directory_; }
-  /// None: no kind that it offers has a page cache before it.
-  std::optional<cache::PageCache::Statistics> cache() const {
-    return cache_ == nullptr ? std::nullopt : std::optional(cache_->pages().statistics());
-  }
+  /// Null: nothing is cached here.
+  cache::Caches* caches() const { return caches_.get(); }
   /// The invariants of the table (T1 to T3) and of the titles, and that nobody reaches what is nobody's; O(extents).
   bool is_valid() const;
 
@@ -325,9 +323,9 @@ class Home {
   os::Fd generations_read_only_;
   os::Mapping generations_;
   uint32_t slots_ = 0;
-  uint64_t files_max_ = 0;                   // descriptors, and mappings, that extents may take
-  bool told_of_sharing_ = false;             // in the log
-  std::shared_ptr<cache::KindCache> cache_;  // null: no kind has one
+  uint64_t files_max_ = 0;                 // descriptors, and mappings, that extents may take
+  bool told_of_sharing_ = false;           // in the log
+  std::shared_ptr<cache::Caches> caches_;  // null: none
   std::unique_ptr<memory::ExtentTable> table_;
   std::unique_ptr<Directory> directory_;
   control::Ownership ownership_{::geteuid()};

@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "control/sockets.h"
 #include "node/doors.h"
+#include "node/page_mail.h"
 #include "node/remaker.h"
 #include "node/voter_file.h"
 #include "os/address.h"
@@ -135,6 +136,7 @@ struct Node::Impl {
   std::string socket_path;
   os::Fd lock;
   std::unique_ptr<Home> home;
+  std::unique_ptr<PageMail> mail;  // null: nothing is cached, or it is embedded
   std::unique_ptr<Peers> peers;
   std::unique_ptr<Cluster> cluster;
   std::unique_ptr<Sessions> sessions;
@@ -254,7 +256,10 @@ Status Node::Impl::listen() {
   };
   if (http_socket.is_open()) http = serve_http(std::move(http_socket));
   if (local_http_socket.is_open()) local_http = serve_http(std::move(local_http_socket));
-  cluster->on_node([this](const control::NodeInfo& node) { service->node_appeared(node); });
+  cluster->on_node([this](const control::NodeInfo& node) {
+    service->node_appeared(node);
+    if (mail != nullptr) mail->node_appeared(node);
+  });
   cluster->start([this](control::NodeInfo& self) {
     self.sessions = sessions->count();
     self.copies = remaker->progress();
@@ -272,6 +277,7 @@ Status Node::Impl::serve() {
   options.tls = {config.tls_ca, config.tls_cert, config.tls_key};
   options.settings = config.fabrics;
   home->directory().on_revoke([this](ExtentId id) { servers.revoke(id); });
+  if (home->caches() != nullptr) mail = std::make_unique<PageMail>(core, home->directory(), *home->caches());
   OCM_TRY(servers.start(options, home->directory()));
   for (const fabric::Servers::One& one : servers.all()) {
     if (one.server == nullptr) continue;
@@ -368,6 +374,7 @@ void Node::stop() {
   }
   impl.copier->stop();
   impl.remaker->stop();
+  if (impl.mail != nullptr) impl.mail->stop();
   impl.servers.stop();
   impl.loop.stop();
   impl.thread.join();

@@ -87,7 +87,7 @@ Task<HttpServer::Answer> Pages::http(HttpServer::Request request) {
   if (path == "/metrics") {
     co_return Answer{200, "text/plain; version=0.0.4; charset=utf-8",
                      prometheus_text(core_.metrics, servers_, sessions_.moved(), stats(0),
-                                     cluster_.fresh_view(), cluster_.names(), home_.cache())};
+                                     cluster_.fresh_view(), cluster_.names(), cache_statistics())};
   }
   if (path == "/status" || path == "/stop-check") {
     if (path == "/status") co_return co_await status(node, request.uid);
@@ -161,6 +161,13 @@ Task<Reply> Pages::stats_of(std::string node, uint32_t uid) {
   wire::Envelope message;
   message.mutable_stats()->set_uid(uid);
   co_return control::reply_of(co_await cluster_.homes().ask(std::move(node), std::move(message)));
+}
+
+std::vector<cache::PageCache::Statistics> Pages::cache_statistics() const {
+  std::vector<cache::PageCache::Statistics> out;
+  if (home_.caches() == nullptr) return out;
+  for (cache::PageCache* one : home_.caches()->all()) out.push_back(one->statistics());
+  return out;
 }
 
 bool Pages::knows(const std::string& node) const {

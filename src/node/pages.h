@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "node/cluster.h"
 #include "node/http.h"
@@ -42,6 +43,7 @@ class Pages {
   control::Task<HttpServer::Answer> stop_check(std::string node, std::optional<uint32_t> uid);
   /// Root and the daemon's own user may: what is founded takes replicas away.
   control::Task<HttpServer::Answer> found(std::string node, std::optional<uint32_t> uid);
+  std::vector<cache::PageCache::Statistics> cache_statistics() const;
   bool knows(const std::string& node) const;
 
   Core& core_;

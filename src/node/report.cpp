@@ -211,36 +211,69 @@ void print_programs(Text& t, const Moved& moved) {
   t.value("oncilla_program_operations_total", "direction=\"atomic\"", moved.atomic_ops);
 }
 
-void print_cache(Text& t, const cache::PageCache::Statistics& cache) {
-  t.type("oncilla_cache_bytes", "gauge", "Memory that caches pages of memory on a device.");
-  t.value("oncilla_cache_bytes", "state=\"limit\"", cache.frames * cache.page_bytes);
-  t.value("oncilla_cache_bytes", "state=\"used\"", cache.used * cache.page_bytes);
-  t.value("oncilla_cache_bytes", "state=\"dirty\"", cache.dirty * cache.page_bytes);
+/// Of all caches together, one for each length of pages.
+void print_caches(Text& t, const std::vector<cache::PageCache::Statistics>& caches) {
+  const auto sum = [&](auto of) {
+    uint64_t out = 0;
+    for (const cache::PageCache::Statistics& one : caches) out += of(one);
+    return out;
+  };
+  const auto holders = [&](uint64_t cache::HolderStatistics::*what) {
+    return sum([what](const auto& one) { return one.holder.*what; });
+  };
+  const auto homes = [&](uint64_t cache::HomeStatistics::*what) {
+    return sum([what](const auto& one) { return one.home.*what; });
+  };
+  using Holder = cache::HolderStatistics;
+  using AtHome = cache::HomeStatistics;
+  t.type("oncilla_cache_bytes", "gauge",
+         "Memory that caches pages of memory on a device, of this node's and others'.");
+  t.value("oncilla_cache_bytes", "state=\"limit\"",
+          sum([](const auto& one) { return one.frames * one.page_bytes; }));
+  t.value("oncilla_cache_bytes", "state=\"used\"",
+          sum([](const auto& one) { return one.used * one.page_bytes; }));
+  t.value("oncilla_cache_bytes", "state=\"dirty\"",
+          sum([](const auto& one) { return one.dirty * one.page_bytes; }));
   t.type("oncilla_cache_accesses_total", "counter",
          "Accesses to cached pages: all that were served, and those that first asked for the page or the "
          "right to write.");
-  t.value("oncilla_cache_accesses_total", "result=\"served\"", cache.holder.served);
-  t.value("oncilla_cache_accesses_total", "result=\"missed\"", cache.holder.misses);
-  t.value("oncilla_cache_accesses_total", "result=\"upgraded\"", cache.holder.upgrades);
-  t.value("oncilla_cache_accesses_total", "result=\"failed\"", cache.holder.failed);
+  t.value("oncilla_cache_accesses_total", "result=\"served\"", holders(&Holder::served));
+  t.value("oncilla_cache_accesses_total", "result=\"missed\"", holders(&Holder::misses));
+  t.value("oncilla_cache_accesses_total", "result=\"upgraded\"", holders(&Holder::upgrades));
+  t.value("oncilla_cache_accesses_total", "result=\"failed\"", holders(&Holder::failed));
   t.type("oncilla_cache_pages_total", "counter", "Pages by what became of them in the cache.");
-  t.value("oncilla_cache_pages_total", "event=\"read\"", cache.home.reads);
-  t.value("oncilla_cache_pages_total", "event=\"written\"", cache.home.writes);
-  t.value("oncilla_cache_pages_total", "event=\"evicted\"", cache.holder.evicted);
-  t.value("oncilla_cache_pages_total", "event=\"cleaned\"", cache.holder.cleaned);
-  t.value("oncilla_cache_pages_total", "event=\"read_ahead\"", cache.holder.ahead);
-  t.value("oncilla_cache_pages_total", "event=\"read_ahead_unused\"", cache.holder.ahead_unused);
-  t.value("oncilla_cache_pages_total", "event=\"lost\"", cache.home.lost);
+  t.value("oncilla_cache_pages_total", "event=\"read\"", homes(&AtHome::reads));
+  t.value("oncilla_cache_pages_total", "event=\"written\"", homes(&AtHome::writes));
+  t.value("oncilla_cache_pages_total", "event=\"evicted\"", holders(&Holder::evicted));
+  t.value("oncilla_cache_pages_total", "event=\"cleaned\"", holders(&Holder::cleaned));
+  t.value("oncilla_cache_pages_total", "event=\"read_ahead\"", holders(&Holder::ahead));
+  t.value("oncilla_cache_pages_total", "event=\"read_ahead_unused\"", holders(&Holder::ahead_unused));
+  t.value("oncilla_cache_pages_total", "event=\"lost\"", homes(&AtHome::lost));
+  t.value("oncilla_cache_pages_total", "event=\"from_home\"", holders(&Holder::from_home));
+  t.value("oncilla_cache_pages_total", "event=\"from_other\"", holders(&Holder::from_peers));
+  t.value("oncilla_cache_pages_total", "event=\"supplied\"", holders(&Holder::supplied));
+  t.value("oncilla_cache_pages_total", "event=\"invalidated\"", holders(&Holder::invalidations));
   t.type("oncilla_cache_device_errors_total", "counter", "Reads and writes of pages that the device failed.");
-  t.value("oncilla_cache_device_errors_total", "access=\"read\"", cache.home.failed_reads);
-  t.value("oncilla_cache_device_errors_total", "access=\"write\"", cache.home.failed_writes);
+  t.value("oncilla_cache_device_errors_total", "access=\"read\"", homes(&AtHome::failed_reads));
+  t.value("oncilla_cache_device_errors_total", "access=\"write\"", homes(&AtHome::failed_writes));
+  using Cache = cache::PageCache::Statistics;
+  const auto caches_sum = [&](uint64_t Cache::*what) {
+    return sum([what](const auto& one) { return one.*what; });
+  };
+  t.type("oncilla_cache_packets_total", "counter",
+         "Packets between the caches of nodes: sent, and of those that came the ones that no cache sends.");
+  t.value("oncilla_cache_packets_total", "result=\"sent\"", caches_sum(&Cache::packets_sent));
+  t.value("oncilla_cache_packets_total", "result=\"refused\"", caches_sum(&Cache::packets_refused));
+  t.type("oncilla_cache_terms_ended_total", "counter",
+         "How often this node took pages of a node as unusable, since it did not hear of it in time.");
+  t.value("oncilla_cache_terms_ended_total", "", caches_sum(&Cache::terms_ended));
 }
 
 }  // namespace
 
 std::string prometheus_text(const Metrics& metrics, const fabric::Servers& servers, const Moved& moved,
                             const control::Stats& stats, const control::View& view, size_t names,
-                            const std::optional<cache::PageCache::Statistics>& cache) {
+                            const std::vector<cache::PageCache::Statistics>& caches) {
   Text t;
   print_fabrics(t, stats);
   t.type("oncilla_fabric_errors_total", "counter", "Requests that failed at their home, by fabric and code.");
@@ -258,7 +291,7 @@ std::string prometheus_text(const Metrics& metrics, const fabric::Servers& serve
     t.value("oncilla_pool_bytes", kind + ",state=\"used\"", p.bytes_used);
     t.value("oncilla_pool_bytes", kind + ",state=\"ready\"", p.bytes_ready);
   }
-  if (cache.has_value()) print_cache(t, *cache);
+  if (!caches.empty()) print_caches(t, caches);
   t.type("oncilla_extents", "gauge", "Extents that live on this node.");
   t.value("oncilla_extents", "", stats.extents);
   t.type("oncilla_extents_sharing_file", "gauge",

@@ -96,6 +96,7 @@ void Service::program_ended(const std::shared_ptr<Program>& program) {
   core_.env.spawn(session->waiting ? allocator_.end_unless_taken_up(session)
                                    : allocator_.end_session(session));
   events_.program_ended(*session);
+  session->cached.clear();
 }
 
 Task<void> Service::drain(std::function<void()> close_doors) {
@@ -106,6 +107,8 @@ Task<void> Service::drain(std::function<void()> close_doors) {
   close_doors();
   const uint64_t give_up_ns = core_.now_ns() + 500'000'000;
   while (sessions_.count() > 0 && core_.now_ns() < give_up_ns) co_await sessions_.next_end(give_up_ns);
+  for (const auto& [id, session] : sessions_.all()) session->cached.clear();
+  co_await cached_.leave(core_.deadline_ns());
 }
 
 Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello request) {
@@ -387,6 +390,7 @@ Task<Reply> Service::attach(std::shared_ptr<Session> session, wire::AttachReques
     const bool whole = session->allocations.take_grant(known, found);
     if (!whole) (void)co_await remaker_.follow(session, id);
   }
+  co_await cached_.open(session, found);
   Reply out = allocation_reply(*session, found, is_new);
   if (hold) out.message.mutable_allocation()->set_hold_id(id_field(held));
   co_return out;

@@ -9,6 +9,7 @@
 #include "control/turns.h"
 #include "control/user_rate.h"
 #include "node/allocator.h"
+#include "node/cached_extents.h"
 #include "node/copier.h"
 #include "node/events.h"
 #include "node/handlers.h"
@@ -102,6 +103,7 @@ class Service {
   Stopper& stopper_;
   Watches watches_{core_, home_, cluster_};
   Events events_{core_, cluster_, sessions_, remaker_, watches_};
+  CachedExtents cached_{core_, home_, cluster_};
   /// From this host's programs, whose sessions are open.
   ProgramHandlers programs_{"not a request of a program"};
   PeerHandlers peers_{"not a request of a daemon"};

@@ -116,6 +116,7 @@ void Service::enter_peers() {
   cluster_.enter(on);
   remaker_.enter(on);
   watches_.enter(on);
+  cached_.enter(on);
 
   on.on(Body::kReserve, [this](const std::string&, wire::Envelope request) {
     return reserve(std::move(*request.mutable_reserve()));
@@ -195,6 +196,7 @@ Reply Service::allocation_reply(const Session& session, const Result<control::Al
   std::string receipt = is_record ? sessions_.receipt(session.id, held->second, told)
                                   : sessions_.receipt(session.id, held->second);
   told.set_receipt(std::move(receipt));
+  cached_.tell(session, told);
   return out;
 }
 
@@ -208,6 +210,7 @@ Task<Reply> Service::allocate(std::shared_ptr<Session> session, wire::AllocateRe
   auto wanted = read_request(request, core_.config.kinds);
   if (!wanted.is_ok()) co_return wanted.status();
   const auto made = co_await allocator_.allocate(session, std::move(wanted).value());
+  if (made.is_ok()) co_await cached_.open(session, made.value());
   co_return allocation_reply(*session, made, true);
 }
 
@@ -217,7 +220,12 @@ Task<Reply> Service::free(std::shared_ptr<Session> session, wire::FreeRequest re
   control::HoldId hold;
   events_.ends(*session, id);
   if (read_id(request.hold_id(), hold)) co_await holds_.end(session, hold);
+  std::vector<ExtentId> extents;
+  if (const auto held = session->allocations.find(id);
+      held != session->allocations.end() && !session->cached.empty())
+    extents = control::ids_in(held->second.allocation.extents);
   Reply freed = co_await allocator_.free(session, id, request.may_be_named());
+  CachedExtents::ended(*session, extents);
   events_.ended(*session, id);
   co_return freed;
 }

@@ -81,6 +81,8 @@ struct Session {
   std::set<control::HoldId> holds_reported;                // by homes, and not begun in this run
   std::set<std::string> homes;                             // other nodes that may hold something of it
   std::map<control::HoldId, std::set<std::string>> holds;  // and the nodes that were asked, or are to be
+  /// Extents of other nodes that are cached here for it (node/cached_extents.h), for as long as these live.
+  std::map<ExtentId, std::shared_ptr<const void>> cached;
   uint64_t bytes_held = 0;
   os::Mapping page;            // fabric/shm/tables.h: counters, written by the program; what is told of nodes
   uint64_t nodes_version = 0;  // the page's, where a program may write what it likes

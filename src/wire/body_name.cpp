@@ -73,6 +73,8 @@ std::string_view body_name(const Envelope& message) {
     case Envelope::kWatched: return "watched";
     case Envelope::kExtentsOver: return "extents_over";
     case Envelope::kViewNews: return "view_news";
+    case Envelope::kCache: return "cache";
+    case Envelope::kCacheable: return "cacheable";
     case Envelope::BODY_NOT_SET: break;
   }
   return "unknown";

@@ -30,6 +30,8 @@ ocm::ExtentDescriptor descriptor_from(const ExtentDescriptor& message) {
   out.slot = message.slot();
   out.unmapped = message.unmapped();
   out.addresses = addresses_from(message.addresses());
+  if (message.has_cached())
+    out.cached = {enum_from<Fabric>(message.cached().fabric()), message.cached().address(), {}};
   return out;
 }
 

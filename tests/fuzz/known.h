@@ -72,6 +72,9 @@ class Known {
         refs(*message.mutable_resolve()->mutable_part());
         break;
       case Envelope::kReserve: word(*message.mutable_reserve()->mutable_session_id(), session_ids_); break;
+      case Envelope::kCache:
+        for (auto& each : *message.mutable_cache()->mutable_extents()) opened(each);
+        break;
       case Envelope::kRelease:
         word(*message.mutable_release()->mutable_session_id(), session_ids_);
         word(*message.mutable_release()->mutable_allocation_id(), allocations_);

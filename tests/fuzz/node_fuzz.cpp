@@ -36,6 +36,7 @@ Envelope::BodyCase answer_of(Envelope::BodyCase request) {
     case Envelope::kReplicaQuery: return Envelope::kReplicaAnswer;
     case Envelope::kStats: return Envelope::kStatsReply;
     case Envelope::kWatch: return Envelope::kWatched;
+    case Envelope::kCache: return Envelope::kCacheable;
     case Envelope::kAttach:
     case Envelope::kNameRemove: return Envelope::kAllocation;
     case Envelope::kNameList: return Envelope::kNames;

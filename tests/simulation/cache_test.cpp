@@ -84,8 +84,8 @@ class Programs {
     if (!world_.is_alive(user)) return;
     if (code != Code::kOk) ++failed_;
     ++codes[code];
-    const bool fits =
-        code == Code::kOk || code == Code::kPeerLost || code == Code::kLost || code == Code::kIo;
+    const bool fits = code == Code::kOk || code == Code::kPeerLost || code == Code::kLost ||
+                      code == Code::kIo || (code == Code::kRevoked && world_.is_told_of_dead());
     if (!fits) world_.fail("an access came to " + std::string(code_name(code)));
     if (code == Code::kLost && !world_.may_lose()) world_.fail("LOST, and nobody died");
     if (again) next(user);

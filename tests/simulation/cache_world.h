@@ -93,6 +93,8 @@ class World {
     is_cut ? cuts_.insert({from, to}), 0 : cuts_.erase({from, to});
   }
   bool is_healed() const { return healed_; }
+  /// Of some run all others know that it is over.
+  bool is_told_of_dead() const { return !told_dead_.empty(); }
   void heal() {
     healed_ = true, cuts_.clear(), options_.lost = options_.repeated = options_.slow = options_.failing = 0u;
   }

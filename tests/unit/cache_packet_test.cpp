@@ -1,8 +1,12 @@
-// The header between two page caches: what was written is read, and nothing else is taken.
+// Between two page caches: what was written of a packet's header, and of a batch, is read, and nothing else is taken.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <random>
+#include <vector>
 
+#include "cache/batch.h"
 #include "cache/packet.h"
 
 namespace ocm::cache {
@@ -110,6 +114,92 @@ TEST(CachePacket, WhateverIsReadIsInRange) {
     (void)again;
   }
   EXPECT_GT(taken, 100u);
+}
+
+constexpr uint64_t kBatchPage = 4096;
+
+/// The n-th of a batch: every second one has a page, of bytes n.
+Sent sent(uint32_t n) {
+  Packet packet = full();
+  packet.parcel.name.page = n;
+  packet.parcel.bytes = nullptr;
+  packet.parcel.message.payload = Message::Payload::kNone;
+  Sent out;
+  if (n % 2 == 1) {
+    const auto page = std::make_shared<std::byte[]>(kBatchPage);
+    std::memset(page.get(), static_cast<int>(n), kBatchPage);
+    out.bytes = page;
+    packet.parcel.bytes = page;
+  }
+  out.header = write_packet(packet);
+  return out;
+}
+std::vector<std::byte> batch_of(uint32_t count) {
+  Batch batch(3, 4, kBatchPage);
+  for (uint32_t n = 0; n < count; ++n) batch.add(sent(n));
+  return batch.write();
+}
+const auto kAll = [](const BatchHead&) { return true; };
+
+TEST(CacheBatch, ItsPacketsAreReadInTheirOrder) {
+  uint32_t count = 0;
+  EXPECT_TRUE(read_batch(
+      batch_of(7), kAll, [&](const BatchHead& head, std::span<const std::byte> header, PageBytes bytes) {
+        EXPECT_EQ(head.from, 3u);
+        EXPECT_EQ(head.to, 4u);
+        EXPECT_EQ(head.page_bytes, kBatchPage);
+        EXPECT_EQ(head.count, 7u);
+        const PacketHeader wanted = sent(count).header;
+        EXPECT_TRUE(std::equal(header.begin(), header.end(), wanted.begin(), wanted.end()));
+        ASSERT_EQ(bytes != nullptr, count % 2 == 1);
+        for (uint64_t i = 0; bytes != nullptr && i < kBatchPage; ++i)
+          ASSERT_EQ(bytes[static_cast<ptrdiff_t>(i)], static_cast<std::byte>(count));
+        ++count;
+      }));
+  EXPECT_EQ(count, 7u);
+  bool looked = false;
+  EXPECT_TRUE(read_batch(
+      batch_of(2), [](const BatchHead&) { return false; },
+      [&](const BatchHead&, std::span<const std::byte>, PageBytes) { looked = true; }));
+  EXPECT_FALSE(looked);
+}
+
+TEST(CacheBatch, ItIsOfBoundedLength) {
+  EXPECT_TRUE(Batch::pages_fit(kBatchBytesMost / 2));
+  EXPECT_FALSE(Batch::pages_fit(kBatchBytesMost));
+  EXPECT_FALSE(Batch::pages_fit(0));
+  Batch batch(3, 4, kBatchPage);
+  while (batch.has_room(sent(1))) batch.add(sent(1));
+  const std::vector<std::byte> full_one = batch.write();
+  EXPECT_LE(full_one.size(), kBatchBytesMost);
+  EXPECT_GT(full_one.size(), kBatchBytesMost - kBatchPage - kPacketBytes);
+}
+
+TEST(CacheBatch, NothingElseIsTaken) {
+  const std::vector<std::byte> good = batch_of(4);
+  size_t called = 0;
+  const auto each = [&](const BatchHead&, std::span<const std::byte>, const PageBytes&) { ++called; };
+  for (size_t length = 0; length < good.size(); length += length < 700 ? 1 : 97) {
+    EXPECT_FALSE(read_batch(std::span(good).first(length), kAll, each)) << length;
+  }
+  std::vector<std::byte> longer = good;
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(read_batch(longer, kAll, each));
+  EXPECT_EQ(called, 0u);
+  // Counts and lengths that add up to what they are not: by every value of the head's bytes.
+  for (size_t at = 0; at < 24; ++at) {
+    for (int value = 0; value < 256; ++value) {
+      std::vector<std::byte> bad = good;
+      bad[at] = static_cast<std::byte>(value);
+      const bool taken = read_batch(bad, kAll, each);
+      const bool is_of_whom = at >= 4 && at < 12;  // nodes: any number is one
+      EXPECT_EQ(taken, bad == good || is_of_whom) << at << " " << value;
+    }
+  }
+  // More pages than headers have, and fewer.
+  std::vector<std::byte> bad = good;
+  bad[24 + 7] = std::byte{1};  // the first header's
+  EXPECT_FALSE(read_batch(bad, kAll, each));
 }
 
 }  // namespace

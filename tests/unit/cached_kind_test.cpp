@@ -111,12 +111,12 @@ void wait_until(const std::function<bool()>& is_so) {
 class CachedKind : public ::testing::Test {
  protected:
   CachedKind() {
+    auto caches = std::make_shared<Caches>(CachesOptions{.self = 7, .bytes = 4 * kPage});
     std::vector<memory::PoolConfig> pools(1);
-    pools[0].backend = with_cache(std::make_unique<SlowKind>(device), {4 * kPage}, cache);
+    pools[0].backend = with_cache(std::make_unique<SlowKind>(device), caches);
     pools[0].budget_bytes = 64 * kPage;
     table = std::make_unique<memory::ExtentTable>(7, std::move(pools), generations);
     extent = table->try_create(8 * kPage, Kind::kDram).value();
-    cache.reset();
   }
   /// More than the cache has room for: some of it has to leave, and is held up.
   void fill() {
@@ -131,7 +131,6 @@ class CachedKind : public ::testing::Test {
 
   Device device;
   std::vector<std::atomic<uint32_t>> generations = std::vector<std::atomic<uint32_t>>(64);
-  std::shared_ptr<KindCache> cache;
   std::unique_ptr<memory::ExtentTable> table;
   std::shared_ptr<memory::Extent> extent;
   std::vector<std::byte> bytes;

@@ -1,0 +1,322 @@
+#include "node/page_mail.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/assert.h"
+#include "fabric/registry/registry.h"
+#include "fabric/wait.h"
+#include "os/crypto.h"
+#include "os/interrupt.h"
+
+namespace ocm::node {
+
+namespace {
+
+/// A daemon sends another one so many at once: while one is read there the next is on its way.
+constexpr size_t kBatchesAtOnce = 4;
+/// Couriers have fewer under way (B2): 64 for each of their channels.
+constexpr size_t kWaitingMost = 4096;
+constexpr uint64_t kAgainNs = 100'000'000;
+
+}  // namespace
+
+/// What comes: read in the data server's worker.
+class PageMail::Box final : public Staged {
+ public:
+  Box(uint32_t self, cache::Caches& caches) : self_(self), caches_(caches) {}
+  void read(uint64_t, std::span<std::byte>, Done done) override { done(Code::kPermission); }
+  void modify(uint64_t, std::function<void(std::byte*)>, Done done) override { done(Code::kPermission); }
+  void write(uint64_t offset, std::span<const std::byte> from, Done done) override {
+    cache::PageCache* cache = nullptr;
+    const auto wanted = [&](const cache::BatchHead& head) {
+      cache = head.to == self_ ? caches_.find(head.page_bytes) : nullptr;
+      return cache != nullptr;  // else it is for another run, or of no extent that is known here
+    };
+    const auto each = [&](const cache::BatchHead& head, std::span<const std::byte> header,
+                          cache::PageBytes bytes) {
+      (void)cache->receive(head.from, header, std::move(bytes));
+    };
+    const bool good = offset == 0 && cache::read_batch(from, wanted, each);
+    done(good ? Status() : Status(Code::kInvalidArgument, "no packets of a page cache"));
+  }
+
+ private:
+  const uint32_t self_;
+  cache::Caches& caches_;
+};
+
+/// What leaves for one run of a daemon.
+class PageMail::Sender {
+ public:
+  Sender(const Core& core, Directory& directory, const control::NodeInfo& node)
+      : core_(core), to_(node.partition) {
+    who_.session = with_uid(os::random_id<SessionId>(), 0);  // for all users: it takes nobody's share
+    who_.session_key = directory.session_key(who_.session);
+    who_.tls = {core.config.tls_ca, core.config.tls_cert, core.config.tls_key};
+    who_.node = node.name;
+    for (const fabric::Entry* entry : fabric::entries_by_rank()) {
+      if (!entry->traits.home_checks || entry->connector == nullptr) continue;
+      const auto at = std::find_if(node.addresses.begin(), node.addresses.end(),
+                                   [&](const FabricAddress& one) { return one.fabric == entry->fabric; });
+      if (at == node.addresses.end()) continue;
+      connector_ = fabric::connector_of(*entry, {});
+      address_ = {at->fabric, at->address, {}};
+      if (connector_ != nullptr) break;
+    }
+    mailbox_.id = mailbox_of(to_);
+    mailbox_.bytes = cache::kBatchBytesMost;
+    mailbox_.capability = capability_of(core.token, to_);
+    mailbox_.node = node.name;
+  }
+  ~Sender() { OCM_ASSERT(!thread_.joinable()); }
+
+  void push(uint64_t page_bytes, cache::Sent packet) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (ends_.load() || connector_ == nullptr || waiting_.size() >= kWaitingMost) return;  // B2
+      if (!is_started()) return;
+      waiting_.push_back({page_bytes, std::move(packet)});
+      if (!std::exchange(sleeps_, false)) return;
+    }
+    ring();
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    ends_.store(true);
+    if (bell_.is_open()) ring();
+  }
+  /// After end().
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  struct Waiting {
+    uint64_t page_bytes;
+    cache::Sent packet;
+  };
+  struct Flight {
+    fabric::Op op;
+    std::vector<std::byte> bytes;
+  };
+
+  /// False: the system has no thread or no descriptor now.
+  bool is_started() {
+    if (thread_.joinable()) return true;
+    if (!bell_.is_open()) bell_ = os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!bell_.is_open()) return false;
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error&) {
+      return false;
+    }
+    return true;
+  }
+  void ring() {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(bell_.get(), &one, sizeof(one));
+  }
+
+  void run() {
+    const os::InterruptedBy its_end(
+        [](int, void* self) { return static_cast<Sender*>(self)->ends_.load() ? 1 : 0; }, this);
+    fabric::Waiter waiter;
+    uint64_t moved = 0;
+    while (!ends_.load()) {
+      bool did = post_what_waits();
+      if (channel_ != nullptr) {
+        const uint64_t now_ns = os::now_ns();
+        channel_->progress(now_ns, core_.config.failure_deadline_ns());
+        if (const uint64_t total = channel_->moved_total(); total != moved) {
+          moved = total;
+          did = true;
+        }
+        reap();
+      }
+      if (did) {
+        waiter.moved(os::now_ns());
+      } else if (flights_.empty() || !waiter.spins(os::now_ns())) {
+        sleep();
+        waiter.moved(os::now_ns());
+      }
+    }
+    if (channel_ == nullptr) return;
+    for (const auto& flight : flights_) channel_->withdraw(flight->op);
+    channel_.reset();
+  }
+
+  /// False: nothing waits, or all that may be is under way.
+  bool post_what_waits() {
+    if (flights_.size() >= kBatchesAtOnce) return false;
+    std::optional<cache::Batch> batch = take();
+    if (!batch.has_value()) return false;
+    if (!connect()) return true;
+    auto flight = std::make_unique<Flight>();
+    flight->bytes = batch->write();
+    flight->op.opcode = fabric::OpCode::kPut;
+    flight->op.index = index_;
+    flight->op.local = flight->bytes.data();
+    flight->op.bytes = flight->bytes.size();
+    channel_->post(flight->op);
+    channel_->flush();
+    flights_.push_back(std::move(flight));
+    return true;
+  }
+
+  std::optional<cache::Batch> take() {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.empty()) return std::nullopt;
+    cache::Batch batch(core_.partition, to_, waiting_.front().page_bytes);
+    while (!waiting_.empty() && waiting_.front().page_bytes == batch.page_bytes() &&
+           batch.has_room(waiting_.front().packet)) {
+      batch.add(std::move(waiting_.front().packet));
+      waiting_.pop_front();
+    }
+    OCM_ASSERT(batch.count() != 0);  // send() takes no page that does not fit
+    return batch;
+  }
+
+  /// There is a channel that can be used. One that could not be made is tried again after a while: until then all is dropped.
+  bool connect() {
+    if (channel_ != nullptr && channel_->is_usable()) return true;
+    if (channel_ != nullptr) {
+      for (const auto& flight : flights_) channel_->withdraw(flight->op);
+      flights_.clear();
+      channel_.reset();
+    }
+    if (os::now_ns() < again_ns_) return false;
+    const os::Deadline deadline = os::Deadline::after_ns(core_.config.failure_deadline_ns());
+    auto made = connector_->connect(address_, who_, deadline);
+    if (made.is_ok()) {
+      auto index = (*made)->attach(mailbox_, Access::kReadWrite, deadline);
+      if (index.is_ok()) {
+        channel_ = std::move(*made);
+        index_ = *index;
+        return true;
+      }
+    }
+    again_ns_ = os::now_ns() + kAgainNs;
+    return false;
+  }
+
+  void reap() {
+    while (!flights_.empty() && flights_.front()->op.done()) flights_.pop_front();
+  }
+
+  /// Until there is more to send, or the channel has something.
+  void sleep() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (ends_.load() || (!waiting_.empty() && flights_.size() < kBatchesAtOnce)) return;
+      sleeps_ = true;
+    }
+    pollfd on[2] = {{bell_.get(), POLLIN, 0}, {-1, 0, 0}};
+    int timeout_ms = -1;
+    if (channel_ != nullptr && !flights_.empty()) {
+      const fabric::Channel::PollOn its = channel_->poll_on();
+      on[1] = {its.fd, its.events, 0};
+      timeout_ms = its.fd < 0 ? 1 : 100;  // progress() looks whether it stands still
+    }
+    ::poll(on, 2, timeout_ms);
+    uint64_t rung = 0;
+    [[maybe_unused]] const ssize_t got = ::read(bell_.get(), &rung, sizeof(rung));
+    const std::lock_guard lock(mutex_);
+    sleeps_ = false;
+  }
+
+  const Core& core_;
+  const uint32_t to_;
+  fabric::Credentials who_;
+  fabric::Connector* connector_ = nullptr;
+  FabricAddress address_;
+  ExtentDescriptor mailbox_;
+  std::atomic<bool> ends_{false};
+  std::mutex mutex_;  // guards waiting_, sleeps_, and the thread's start
+  std::deque<Waiting> waiting_;
+  bool sleeps_ = false;
+  os::Fd bell_;
+  // The thread's.
+  std::unique_ptr<fabric::Channel> channel_;
+  uint32_t index_ = 0;
+  std::deque<std::unique_ptr<Flight>> flights_;
+  uint64_t again_ns_ = 0;
+  std::thread thread_;
+};
+
+PageMail::PageMail(Core& core, Directory& directory, cache::Caches& caches)
+    : core_(core), directory_(directory), caches_(caches) {
+  const bool is_new = directory.serve(mailbox_of(core.partition), cache::kBatchBytesMost,
+                                      capability_of(core.token, core.partition),
+                                      std::make_shared<Box>(core.partition, caches));
+  OCM_ASSERT(is_new);
+  caches.send_by([this](cache::NodeNumber to, uint64_t page_bytes, const cache::PacketHeader& header,
+                        const cache::PageBytes& bytes) { send(to, page_bytes, header, bytes); });
+}
+
+PageMail::~PageMail() { stop(); }
+
+Capability PageMail::capability_of(std::span<const std::byte> token, uint32_t partition) {
+  const os::Digest digest =
+      os::hmac_sha256(token, {os::bytes_of("oncilla page mailbox"), std::as_bytes(std::span(&partition, 1))});
+  Capability out;
+  std::copy_n(digest.begin(), out.bytes.size(), out.bytes.begin());
+  return out;
+}
+
+void PageMail::node_appeared(const control::NodeInfo& node) {
+  if (node.partition == 0 || node.partition == core_.partition) return;
+  uint32_t& run = runs_[node.name];
+  const uint32_t former = std::exchange(run, node.partition);
+  if (former == node.partition) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopped_) return;
+    if (const auto old = senders_.find(former); old != senders_.end()) {
+      old->second->end();
+      ended_.push_back(std::move(old->second));
+      senders_.erase(old);
+    }
+    senders_[node.partition] = std::make_shared<Sender>(core_, directory_, node);
+  }
+  if (former != 0) caches_.run_is_over(former);
+}
+
+void PageMail::send(cache::NodeNumber to, uint64_t page_bytes, const cache::PacketHeader& header,
+                    const cache::PageBytes& bytes) {
+  OCM_ASSERT(cache::Batch::pages_fit(page_bytes));
+  std::shared_ptr<Sender> sender;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = senders_.find(to);
+    if (known == senders_.end()) return;
+    sender = known->second;
+  }
+  sender->push(page_bytes, {header, bytes});
+}
+
+void PageMail::stop() {
+  std::map<cache::NodeNumber, std::shared_ptr<Sender>> senders;
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopped_ = true;
+    senders.swap(senders_);
+  }
+  for (const auto& [run, sender] : senders) {
+    sender->end();
+    ended_.push_back(sender);
+  }
+  for (const auto& sender : ended_) sender->join();
+  ended_.clear();
+}
+
+}  // namespace ocm::node

@@ -1,0 +1,207 @@
+"""Pages of a device that several nodes cache: whoever reads sees what was put last, through whichever daemon."""
+import random
+import signal
+import threading
+import time
+
+import pytest
+
+from harness import outcome, wait_for
+from test_cache import MIB, NVME, PAGE, PAGES, figures
+
+NODES = ("n1", "n2", "n3")
+
+
+@pytest.fixture
+def make_caches(make_cluster, tmp_path):
+    def make(pages: int = PAGES, **kwargs):
+        (tmp_path / "device").mkdir()
+        return make_cluster(names=NODES, dram=32 * MIB,
+                            extra=("--nvme", str(64 * MIB), "--nvme-path", str(tmp_path / "device"),
+                                   "--cache", str(pages * PAGE)), **kwargs)
+    return make
+
+
+@pytest.fixture
+def caches(make_caches):
+    return make_caches()
+
+
+def handles(cluster, count: int, home: str = "n1"):
+    """A program on each node, and its handle of one allocation of `count` bytes that is at `home`."""
+    programs = {name: cluster.program(cluster[name]) for name in NODES}
+    first = programs[home].alloc(count, nodes=[home], kind=NVME)
+    first.publish("shared")
+    return programs, {name: first if name == home else programs[name].attach("shared") for name in NODES}
+
+
+def close(programs):
+    for program in programs.values():
+        program.close()
+
+
+def test_each_sees_what_any_put_last(caches):
+    count = 3 * PAGES * PAGE
+    programs, of = handles(caches, count)
+    shadow, pieces = bytearray(count), random.Random(5)
+    for _ in range(400):
+        handle = of[pieces.choice(NODES)]
+        offset = pieces.randrange(count)
+        length = min(count - offset, pieces.choice([1, 8, 4096, PAGE, 2 * PAGE + 5]))
+        if pieces.random() < 0.5:
+            data = pieces.randbytes(length)
+            handle.put(offset, data)
+            shadow[offset:offset + length] = data
+        else:
+            assert handle.get(offset, length) == shadow[offset:offset + length]
+    for handle in of.values():
+        assert handle.get(0, count) == shadow
+    now = {name: figures(caches[name]) for name in NODES}
+    assert all(0 < one["bytes used"] <= PAGES * PAGE for one in now.values())
+    assert sum(one["pages_total from_other"] for one in now.values()) > 0, "they supply each other"
+    assert sum(one["pages_total invalidated"] for one in now.values()) > 0
+    assert all(one["packets_total refused"] == 0 for one in now.values())
+    close(programs)
+
+
+def test_what_is_cached_here_asks_nobody(caches):
+    programs, of = handles(caches, 8 * PAGE)
+    of["n1"].fill(0, 1, 8 * PAGE)
+    assert of["n2"].holds(0, 1, 8 * PAGE)
+    before, home = figures(caches["n2"]), figures(caches["n1"])
+    for _ in range(20):
+        assert of["n2"].holds(0, 1, 8 * PAGE)
+    after = figures(caches["n2"])
+    assert after["accesses_total served"] >= before["accesses_total served"] + 20 * 8
+    assert after["accesses_total missed"] == before["accesses_total missed"]
+    assert figures(caches["n1"])["accesses_total served"] == home["accesses_total served"]
+    close(programs)
+
+
+def test_words_are_changed_by_all_nodes_at_once(caches):
+    programs, of = handles(caches, 2 * PAGE)
+    rounds, failed = 150, []
+
+    def add(handle):
+        try:
+            for i in range(rounds):
+                handle.fetch_add(i % 4 * (PAGE // 2) // 8 * 8, 1)
+        except Exception as error:  # noqa: BLE001  it is the test's to tell
+            failed.append(error)
+
+    threads = [threading.Thread(target=add, args=(handle,)) for handle in of.values()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    words = [int.from_bytes(of["n3"].get(i * (PAGE // 2) // 8 * 8, 8), "little") for i in range(4)]
+    assert sum(words) == len(NODES) * rounds
+    close(programs)
+
+
+def test_what_is_freed_is_so_everywhere(caches):
+    programs, of = handles(caches, 8 * PAGE)
+    for name in NODES:
+        of[name].fill(0, 1, 8 * PAGE)
+    programs["n1"].session("remove", "shared")
+    for name in ("n2", "n3"):
+        wait_for("it is gone", lambda name=name: outcome(lambda: of[name].get(0, 8)) == "REVOKED")
+        assert outcome(lambda name=name: of[name].put(0, b"x")) == "REVOKED"
+    for name in NODES:
+        wait_for("its pages are free", lambda name=name: figures(caches[name])["bytes used"] == 0)
+    close(programs)
+
+
+def test_a_daemon_that_stops_gives_back_what_was_written_there(caches):
+    programs, of = handles(caches, 8 * PAGE)
+    of["n2"].fill(0, 7, 8 * PAGE)
+    assert figures(caches["n2"])["bytes dirty"] > 0
+    caches["n2"].stop()
+    assert of["n3"].holds(0, 7, 8 * PAGE)
+    assert of["n1"].holds(0, 7, 8 * PAGE)
+    programs["n1"].close(), programs["n3"].close(), programs["n2"].kill()
+
+
+def test_a_program_goes_on_while_its_daemon_is_started_anew(caches):
+    programs, of = handles(caches, 8 * PAGE)
+    of["n2"].fill(0, 7, 8 * PAGE)
+    caches["n2"].stop()
+    caches["n2"].start()
+    wait_for("it is there", lambda: outcome(lambda: of["n2"].holds(0, 7, 8 * PAGE)) is True)
+    of["n2"].fill(0, 8, 8 * PAGE)
+    assert of["n1"].holds(0, 8, 8 * PAGE)
+    close(programs)
+
+
+def test_what_a_daemon_alone_had_is_lost_with_it_and_told(make_caches):
+    """A put completes in the cache of the program's node: if that node ends, others are told, nobody sees old bytes."""
+    cluster = make_caches(pages=8 * PAGES)  # so few are dirty that none is cleaned before the end
+    programs, of = handles(cluster, 8 * PAGE)
+    of["n1"].fill(0, 1, 8 * PAGE)
+    untouched = of["n1"].get(4 * PAGE, PAGE)
+    for page in range(4):
+        of["n2"].put(page * PAGE, b"b" * PAGE)
+    assert of["n3"].get(0, PAGE) == b"b" * PAGE  # this page is on n3, too
+    cluster["n2"].kill()
+    programs["n2"].kill()
+    assert of["n3"].get(0, PAGE) == b"b" * PAGE
+    began, answers = time.monotonic(), set()
+    while "LOST" not in answers and time.monotonic() - began < 40:
+        at = time.monotonic()
+        answers.add(outcome(lambda: of["n1"].get(2 * PAGE, PAGE)))
+        assert time.monotonic() - at < 8
+    assert answers <= {"PEER_LOST", "LOST"} and "LOST" in answers
+    assert of["n1"].get(0, PAGE) == b"b" * PAGE
+    assert of["n1"].get(4 * PAGE, PAGE) == untouched
+    of["n1"].put(2 * PAGE, b"z" * PAGE)  # what is overwritten is there again
+    assert of["n3"].get(2 * PAGE, PAGE) == b"z" * PAGE
+    programs["n1"].close(), programs["n3"].close()
+
+
+@pytest.mark.parametrize("seconds", [0.3, 6.0])
+def test_a_cut_between_a_home_and_a_cache_loses_nothing(make_caches, seconds):
+    """Shorter and longer than the failure deadline: what was acknowledged is there afterwards."""
+    cluster = make_caches(namespaces=True)
+    programs, of = handles(cluster, 8 * PAGE)
+    of["n2"].fill(0, 1, 8 * PAGE)
+    cluster.cut_pair(cluster["n1"], cluster["n2"])
+    ends = time.monotonic() + seconds
+    newest: dict[int, bytes | None] = dict.fromkeys(range(8))
+    turn = 0
+    while time.monotonic() < ends:
+        page = turn % 8
+        turn += 1
+        data = bytes([turn % 251]) * PAGE
+        at = time.monotonic()
+        done = outcome(lambda page=page, data=data: of["n2"].put(page * PAGE, data))
+        assert time.monotonic() - at < 5 and done in (None, "PEER_LOST", "IO")
+        if done is None:
+            newest[page] = data
+        else:
+            time.sleep(0.2)
+    cluster.restore_pair(cluster["n1"], cluster["n2"])
+    for page, data in newest.items():
+        for name in NODES:
+            wait_for("it answers", lambda name=name, page=page: isinstance(
+                outcome(lambda: of[name].get(page * PAGE, PAGE)), bytes), deadline_s=30)
+            got = of[name].get(page * PAGE, PAGE)
+            assert data is None or got == data or len(set(got)) == 1
+    copies = [[of[name].get(page * PAGE, PAGE) for page in range(8)] for name in NODES]
+    assert copies[0] == copies[1] == copies[2]
+    close(programs)
+
+
+def test_a_home_that_stands_still_is_told_in_time_and_goes_on(caches):
+    programs, of = handles(caches, 4 * PAGES * PAGE)
+    of["n2"].fill(0, 1, 4 * PAGES * PAGE)
+    caches["n1"].signal(signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        answers = {outcome(lambda page=page: of["n2"].get(page * PAGE, 8)) for page in range(0, 4 * PAGES, 16)}
+        assert time.monotonic() - began < 20
+        assert answers - {"PEER_LOST"} == {one for one in answers if isinstance(one, bytes)}
+    finally:
+        caches["n1"].signal(signal.SIGCONT)
+    wait_for("it goes on", lambda: outcome(lambda: of["n2"].holds(0, 1, 4 * PAGES * PAGE)) is True, deadline_s=30)
+    close(programs)
