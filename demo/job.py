@@ -34,7 +34,7 @@ class Job:
     """The whole run. `close()` stops the cluster, whatever happened."""
 
     cluster: Cluster
-    pool: oncilla.Session
+    session: oncilla.Session
 
     def __init__(self, options: argparse.Namespace, terminal: Terminal) -> None:
         self.options, self.terminal = options, terminal
@@ -94,7 +94,7 @@ class Job:
     def start_cluster(self) -> None:
         budget = int(BUDGET_BYTES_PER_SCALE * self.options.sf) >> 16 << 16
         self.cluster = self.opened.enter_context(Cluster(self.options.nodes, budget))
-        self.pool = self.opened.enter_context(oncilla.connect(self.cluster.socket))
+        self.session = self.opened.enter_context(oncilla.connect(self.cluster.socket))
         self.nodes = tuple(self.cluster.nodes)
         self.terminal.say(f"  {', '.join(self.nodes)}: daemons on this machine with {number(budget / MIB)} MiB each; "
                           f"this program talks to {self.nodes[0]}")
@@ -106,18 +106,18 @@ class Job:
         for plan in plans:
             rows = warehouse.rows_in(self.dataset, plan.table)
             with self.terminal.bar(plan.table, rows) as bar:
-                loaded.append(warehouse.load(self.pool, self.dataset, plan, self.rows_max,
+                loaded.append(warehouse.load(self.session, self.dataset, plan, self.rows_max,
                                              lambda done, size: bar.at(done)))
             self.right(loaded[-1]["rows"] == rows, f"{plan.table} has {loaded[-1]['rows']:,} rows instead of {rows:,}")
         self.results["load"] = loaded
         stored, took_s = sum(table["bytes"] for table in loaded), sum(table["seconds"] for table in loaded)
         tables = [{**{key: table[key] for key in ("name", "rows", "bytes")}, "how": plan.how, "replicas": plan.replicas,
-                   "by_node": warehouse.on_nodes(self.pool, plan.table)}
+                   "by_node": warehouse.on_nodes(self.session, plan.table)}
                   for plan, table in zip(plans, loaded, strict=True)]
         self.results["placement"] = {
             "data_bytes": stored, "tables": tables,
             "nodes": [{"name": node.name, "budget_bytes": node.pool_bytes, "used_bytes": node.used_bytes}
-                      for node in sorted(self.pool.nodes(), key=lambda node: self.nodes.index(node.name))]}
+                      for node in sorted(self.session.nodes(), key=lambda node: self.nodes.index(node.name))]}
         self.terminal.say(f"  {number(stored / MIB)} MiB in {took_s:.1f} s\n")
         self.terminal.placement(self.results["placement"])
         budget = self.cluster.budget_bytes
@@ -126,15 +126,15 @@ class Job:
     # ---------------------------------------------------------------- queries
 
     def measure(self) -> None:
-        pool = self.pool
-        warehouse.copies(pool, "local", self.nodes[:1], self.rows_max)
-        warehouse.copies(pool, "remote", self.nodes[1:], self.rows_max, packed=True)
-        pool.cache(int(CACHE_BYTES_PER_SCALE * self.options.sf))
-        self.local = warehouse.Pool(pool, "local", "cluster, own node", "local.")
-        self.remote = warehouse.Pool(pool, "remote", "cluster, remote, first touch", "remote.")
+        session = self.session
+        warehouse.copies(session, "local", self.nodes[:1], self.rows_max)
+        warehouse.copies(session, "remote", self.nodes[1:], self.rows_max, packed=True)
+        session.cache(int(CACHE_BYTES_PER_SCALE * self.options.sf))
+        self.local = warehouse.Pool(session, "local", "cluster, own node", "local.")
+        self.remote = warehouse.Pool(session, "remote", "cluster, remote, first touch", "remote.")
         self.pools = [self.local, self.remote,
-                      warehouse.Pool(pool, "again", "cluster, remote, second touch", "remote.", again=True),
-                      warehouse.Pool(pool, "spread", "cluster, as loaded, first touch")]
+                      warehouse.Pool(session, "again", "cluster, remote, second touch", "remote.", again=True),
+                      warehouse.Pool(session, "spread", "cluster, as loaded, first touch")]
         process = sources.InProcess({table: sources.private_copy(snapshot)
                                      for table, snapshot in self.local.snapshots.items()})
         cached = sources.Parquet(self.dataset, cold=False)
@@ -182,7 +182,7 @@ class Job:
                 for source, nodes in places:
                     turns = []
                     for _ in range(rounds):
-                        turns.append(warehouse.stepped(self.pool, self.connection, query, source, nodes,
+                        turns.append(warehouse.stepped(self.session, self.connection, query, source, nodes,
                                                        self.rows_max))
                         answers.check(query, answers.summary(turns[-1].answer), self.board.right[query.name],
                                       f"{source.title}, by operator")
@@ -249,12 +249,12 @@ class Job:
             source.close()
         for prefix in ("local", "remote"):
             for table in queries.columns_read():
-                self.pool.table(f"{prefix}.{table}").drop()
-        self.pool.cache(0)
+                self.session.table(f"{prefix}.{table}").drop()
+        self.session.cache(0)
 
     def kill(self) -> None:
         victim = self.nodes[-1]
-        lost, kept = self.pool.table("lineitem").snapshot(), self.pool.table("orders")
+        lost, kept = self.session.table("lineitem").snapshot(), self.session.table("orders")
         pid = self.cluster.kill(victim)
         start = time.perf_counter()
         try:
@@ -311,8 +311,8 @@ class Job:
             f"  export PYTHONPATH={':'.join(path for path in sys.path if path.endswith('python'))}\n"
             f"  {sys.executable}\n"
             "  >>> import duckdb, oncilla\n"
-            "  >>> pool = oncilla.connect()\n"
-            "  >>> lineitem = pool.table('lineitem')\n"
+            "  >>> session = oncilla.connect()\n"
+            "  >>> lineitem = session.table('lineitem')\n"
             "  >>> duckdb.sql('select l_shipmode, count(*) from lineitem group by all')\n"
             "  >>> lineitem.scan_polars().head(5).collect()\n\n"
             f"  kill -9 {self.cluster.nodes[self.nodes[-1]]['pid']}   # a node dies\n"

@@ -19,9 +19,9 @@ def main() -> None:
 
     import oncilla
 
-    pool = oncilla.connect()
-    lineitem = pool.table("lineitem").snapshot()
-    orders = pool.table("orders").snapshot()
+    session = oncilla.connect()
+    lineitem = session.table("lineitem").snapshot()
+    orders = session.table("orders").snapshot()
     # ]
     opened = time.perf_counter()
     # [

@@ -66,21 +66,21 @@ def group_rows(scale: float, nodes: int) -> int:
     return max(8_192, min(524_288, int(6_002_000 * scale / (4 * nodes))))
 
 
-def load(pool: oncilla.Session, dataset: Dataset, plan: Plan, rows_max: int,
+def load(session: oncilla.Session, dataset: Dataset, plan: Plan, rows_max: int,
          progress: Callable[[int, int], None]) -> dict:
     """Streams one table from its files into the cluster, in row groups of `rows_max`. -> name, rows, bytes, seconds."""
     start = time.perf_counter()
-    stored = pool.table(plan.table)
+    stored = session.table(plan.table)
     stored.put(reader(dataset, plan.table), place=plan.place, nodes=plan.nodes, replicas=plan.replicas,
                compact=True, group_rows=rows_max, progress=progress)
     took_s = time.perf_counter() - start
     return {"name": plan.table, "rows": stored.num_rows, "bytes": stored.nbytes, "seconds": took_s}
 
 
-def on_nodes(pool: oncilla.Session, table: str) -> dict[str, int]:
+def on_nodes(session: oncilla.Session, table: str) -> dict[str, int]:
     """node: the bytes that it gives to the table, all copies and the catalogue included."""
     found: dict[str, int] = {}
-    with pool.attach(table) as memory:
+    with session.attach(table) as memory:
         for extent in memory.extents():
             found[extent.node] = found.get(extent.node, 0) + extent.nbytes
     return found
@@ -91,14 +91,14 @@ def needed_bytes(snapshot: Snapshot, columns: Iterable[str]) -> int:
     return sum(chunk.nbytes for column in columns for chunk in snapshot.chunks(snapshot.index(column)))
 
 
-def copies(pool: oncilla.Session, prefix: str, nodes: tuple[str, ...], rows_max: int, packed: bool = False) -> None:
+def copies(session: oncilla.Session, prefix: str, nodes: tuple[str, ...], rows_max: int, packed: bool = False) -> None:
     """Makes `prefix`.TABLE of each table that the queries read, with the columns that they read.
 
     packed: for what is read from elsewhere, where bytes are time; else a scan on their node copies nothing.
     """
     place = "whole" if len(nodes) == 1 else "rows"
     for table, columns in columns_read().items():
-        pool.table(f"{prefix}.{table}").put(pool.table(table).select(columns), place=place, nodes=nodes,
+        session.table(f"{prefix}.{table}").put(session.table(table).select(columns), place=place, nodes=nodes,
                                           packed=packed, group_rows=rows_max)
 
 
@@ -108,9 +108,9 @@ class Pool(measure.Source):
     `again`: the session's cache holds the remote columns, else every turn moves them anew.
     """
 
-    def __init__(self, pool: oncilla.Session, key: str, title: str, prefix: str = "", again: bool = False) -> None:
-        self.pool, self.key, self.title, self.again = pool, key, title, again
-        self.snapshots = {table: pool.table(prefix + table).snapshot() for table in columns_read()}
+    def __init__(self, session: oncilla.Session, key: str, title: str, prefix: str = "", again: bool = False) -> None:
+        self.session, self.key, self.title, self.again = session, key, title, again
+        self.snapshots = {table: session.table(prefix + table).snapshot() for table in columns_read()}
         self.relations: Mapping[str, str] = {table: f"{key}_{table}" for table in self.snapshots}
         self._moved = 0
 
@@ -123,7 +123,7 @@ class Pool(measure.Source):
 
     def before(self, query: Query) -> None:
         if not self.again:
-            self.pool.cache.clear()
+            self.session.cache.clear()
         self._moved = self._all_moved()
 
     def moved_bytes(self, query: Query) -> int:
@@ -146,7 +146,7 @@ class Stepped:
     written_bytes: int
 
 
-def stepped(pool: oncilla.Session, connection: duckdb.DuckDBPyConnection, query: Query, source: Pool,
+def stepped(session: oncilla.Session, connection: duckdb.DuckDBPyConnection, query: Query, source: Pool,
             nodes: tuple[str, ...], rows_max: int) -> Stepped:
     """Each operator's output becomes a table on `nodes`, the next one reads it; what is used up is dropped."""
     place = "whole" if len(nodes) == 1 else "rows"
@@ -157,7 +157,7 @@ def stepped(pool: oncilla.Session, connection: duckdb.DuckDBPyConnection, query:
     start = time.perf_counter()
     try:
         for number, step in enumerate(query.steps[:-1], 1):
-            table = pool.table(f"step.{query.name}.{number}")
+            table = session.table(f"step.{query.name}.{number}")
             table.put(connection.sql(_over(step, relations)), place=place, nodes=nodes, compact=True,
                       group_rows=rows_max)
             stored.append(table)

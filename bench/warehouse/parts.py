@@ -51,12 +51,12 @@ class Transfer:
     Not packed, and a batch for each row group: what takes time is to move, not to widen or to make objects of Python.
     """
 
-    def __init__(self, pool: oncilla.Session, nodes: Sequence[str], rows_max: int) -> None:
-        self.pool, self.nodes, self.rows_max = pool, nodes, rows_max
-        self.table = pool.table("wire.lineitem")
+    def __init__(self, session: oncilla.Session, nodes: Sequence[str], rows_max: int) -> None:
+        self.session, self.nodes, self.rows_max = session, nodes, rows_max
+        self.table = session.table("wire.lineitem")
 
     def __enter__(self) -> Transfer:
-        self.table.put(self.pool.table("lineitem").select(queries.columns_read()["lineitem"]), nodes=self.nodes,
+        self.table.put(self.session.table("lineitem").select(queries.columns_read()["lineitem"]), nodes=self.nodes,
                        group_rows=self.rows_max)
         return self
 
@@ -65,7 +65,7 @@ class Transfer:
 
     def ours(self) -> float:
         """GB/s."""
-        self.pool.cache.clear()
+        self.session.cache.clear()
         with self.table.snapshot() as snapshot:
             start = time.perf_counter()
             for batch in pa.RecordBatchReader.from_stream(snapshot.select(batch_rows=self.rows_max)):
@@ -74,17 +74,17 @@ class Transfer:
             return snapshot.bytes_moved / took_s / 1e9
 
 
-def load_ours(pool: oncilla.Session, dataset: Dataset, nodes: Sequence[str]) -> float:
+def load_ours(session: oncilla.Session, dataset: Dataset, nodes: Sequence[str]) -> float:
     """Seconds to store all tables from Parquet, by rows over the nodes."""
     for table in TABLES:
-        pool.table(f"load.{table}").drop(missing_ok=True)
+        session.table(f"load.{table}").drop(missing_ok=True)
     start = time.perf_counter()
     for table in TABLES:
-        pool.table(f"load.{table}").put(warehouse.reader(dataset, table), place="rows", nodes=nodes, compact=True,
+        session.table(f"load.{table}").put(warehouse.reader(dataset, table), place="rows", nodes=nodes, compact=True,
                                         packed=True)
     took_s = time.perf_counter() - start
     for table in TABLES:
-        pool.table(f"load.{table}").drop()
+        session.table(f"load.{table}").drop()
     return took_s
 
 

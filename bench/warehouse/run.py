@@ -55,7 +55,7 @@ class Run:
         self.log = report.Log(report.environment(), options.quick)
         self.log.path = self.log.path.with_name(f"{self.log.stem}-warehouse.jsonl")
         self.cluster: Cluster | None = None
-        self.pool: oncilla.Session | None = None
+        self.session: oncilla.Session | None = None
         self.loop = parts.RawLoop()
         self.raw_gb_s: list[float] = []
 
@@ -68,18 +68,18 @@ class Run:
               flush=True)
         self.dataset = tpch.prepare(scale, ROOT / "build" / "demo" / "data")
         self.cluster = Cluster(3, max(256 << 20, int(BUDGET_BYTES_PER_SCALE * scale)))
-        self.pool = oncilla.connect(self.cluster.socket)
+        self.session = oncilla.connect(self.cluster.socket)
         self.nodes = tuple(self.cluster.nodes)
         self.rows_max = warehouse.group_rows(scale, len(self.nodes))
         for table in queries.columns_read():
-            self.pool.table(table).put(warehouse.reader(self.dataset, table), nodes=self.nodes, compact=True,
+            self.session.table(table).put(warehouse.reader(self.dataset, table), nodes=self.nodes, compact=True,
                                        group_rows=self.rows_max)
-        warehouse.copies(self.pool, "local", self.nodes[:1], self.rows_max)
-        warehouse.copies(self.pool, "remote", self.nodes[1:], self.rows_max, packed=True)
-        self.pool.cache(max(64 << 20, int(500e6 * scale)))
-        self.local = warehouse.Pool(self.pool, "local", "own node", "local.")
-        self.remote = warehouse.Pool(self.pool, "remote", "remote, first touch", "remote.")
-        self.again = warehouse.Pool(self.pool, "again", "remote, second touch", "remote.", again=True)
+        warehouse.copies(self.session, "local", self.nodes[:1], self.rows_max)
+        warehouse.copies(self.session, "remote", self.nodes[1:], self.rows_max, packed=True)
+        self.session.cache(max(64 << 20, int(500e6 * scale)))
+        self.local = warehouse.Pool(self.session, "local", "own node", "local.")
+        self.remote = warehouse.Pool(self.session, "remote", "remote, first touch", "remote.")
+        self.again = warehouse.Pool(self.session, "again", "remote, second touch", "remote.", again=True)
         self.process = sources.InProcess({table: sources.private_copy(snapshot)
                                           for table, snapshot in self.local.snapshots.items()})
         self.cached = sources.Parquet(self.dataset, cold=False)
@@ -141,7 +141,7 @@ class Run:
         print("\n" + goals.aligned(lines) + "\n")
 
     def transfer(self) -> None:
-        measured = parts.Transfer(self.pool, self.nodes[1:], self.rows_max)
+        measured = parts.Transfer(self.session, self.nodes[1:], self.rows_max)
         ours, raw = [], []
         with measured:
             measured.ours()  # touches the memory that is used again, as the raw loop does
@@ -171,7 +171,7 @@ class Run:
     def load(self) -> None:
         ours, theirs = [], []
         for _ in range(self.options.rounds):
-            ours.append(parts.load_ours(self.pool, self.dataset, self.nodes))
+            ours.append(parts.load_ours(self.session, self.dataset, self.nodes))
             theirs.append(parts.load_duckdb(self.dataset))
         self.log.write(record="warehouse_load", ours=ours, duckdb=theirs)
         self.rows.append(goals.over("load from Parquet / DuckDB into its own table", ours, theirs, 1.0, "s",
@@ -191,7 +191,7 @@ class Run:
                 fused, stepped, written = [], [], 0
                 for _ in range(self.options.rounds):
                     fused.append(source.turn(self.connection, query, self.right[query.name])[0] * 1e3)
-                    turn = warehouse.stepped(self.pool, self.connection, query, source, nodes, self.rows_max)
+                    turn = warehouse.stepped(self.session, self.connection, query, source, nodes, self.rows_max)
                     answers.check(query, answers.summary(turn.answer), self.right[query.name], "by operator")
                     stepped.append(turn.seconds * 1e3)
                     written = turn.written_bytes
@@ -294,8 +294,8 @@ class Run:
               f"samples: {self.log.path.relative_to(ROOT)}")
 
     def close(self) -> None:
-        if self.pool is not None:
-            self.pool.close()
+        if self.session is not None:
+            self.session.close()
         if self.cluster is not None:
             self.cluster.close()
 

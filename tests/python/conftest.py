@@ -109,7 +109,7 @@ def make_cluster():
 
 
 @pytest.fixture
-def pool(cluster):
+def session(cluster):
     """A session with node n1 of the shared cluster."""
     import oncilla
     with oncilla.connect(cluster["n1"].socket_path) as session:

@@ -85,11 +85,11 @@ def assert_same(got: pa.Table, wanted: pa.Table) -> None:
 
 
 class Program:
-    """A Python program with a session of its own: `pool` is there, and `step(word)` tells the test how far it is."""
+    """A Python program with a session of its own: `session` is there, and `step(word)` tells the test how far it is."""
 
     def __init__(self, socket: os.PathLike, body: str) -> None:
         head = ("import os, sys, time, oncilla, pyarrow as pa\n"
-                f"pool = oncilla.connect({str(socket)!r})\n"
+                f"session = oncilla.connect({str(socket)!r})\n"
                 "def step(word):\n    print(word, flush=True)\n"
                 "def wait():\n    sys.stdin.readline()\n")
         self.process = subprocess.Popen([sys.executable, "-c", head + textwrap.dedent(body)], stdin=subprocess.PIPE,

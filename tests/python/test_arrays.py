@@ -107,19 +107,19 @@ def test_an_error_in_a_block_is_not_hidden_by_its_arrays(embedded):
     assert allocation.freed and array.sum() == 0
 
 
-def test_arrays_outlive_their_session(cluster, pool):
+def test_arrays_outlive_their_session(cluster, session):
     def used():
-        return next(node.used_bytes for node in pool.nodes() if node.name == "n1")
+        return next(node.used_bytes for node in session.nodes() if node.name == "n1")
     before = used()
-    session = oncilla.connect(cluster["n1"].socket_path)
-    allocation = session.allocate(4 << 20, local=True)
+    other = oncilla.connect(cluster["n1"].socket_path)
+    allocation = other.allocate(4 << 20, local=True)
     array = allocation.numpy("i8")
     array[:] = 7
-    session.close()
-    assert allocation.freed and session.closed
+    other.close()
+    assert allocation.freed and other.closed
     assert int(array.sum()) == 7 * len(array) and used() >= before + (4 << 20)
     array[0] = 8
-    del array, allocation, session
+    del array, allocation, other
     gc.collect()
     wait_for("the memory is back", lambda: used() == before)
 
@@ -161,15 +161,15 @@ def test_pyarrow_and_pandas_buffers_are_taken(session):
         assert pa.py_buffer(allocation).size == 100
 
 
-def test_failed_puts_of_arrays_leave_nothing(pool):
+def test_failed_puts_of_arrays_leave_nothing(session):
     def used():
-        return next(node.used_bytes for node in pool.nodes() if node.self)
+        return next(node.used_bytes for node in session.nodes() if node.self)
     before = used()
-    pool.put_array(np.zeros(1 << 20), "arrays-taken", local=True)
+    session.put_array(np.zeros(1 << 20), "arrays-taken", local=True)
     with pytest.raises(oncilla.Exists):
-        pool.put_array(np.zeros(1 << 20), "arrays-taken", local=True)
+        session.put_array(np.zeros(1 << 20), "arrays-taken", local=True)
     wait_for("the second one's memory is back", lambda: used() == before + (8 << 20))
-    pool.remove("arrays-taken")
+    session.remove("arrays-taken")
 
 
 # ---------------------------------------------------------------- views that move only what is asked for

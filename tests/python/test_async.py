@@ -21,8 +21,8 @@ def run(main):
 
 def test_every_transfer_has_its_await(cluster):
     async def main():
-        async with await oncilla.aconnect(cluster["n1"].socket_path) as pool:
-            block = await pool.aallocate(1 << 20, remote=True, zero=True)
+        async with await oncilla.aconnect(cluster["n1"].socket_path) as session:
+            block = await session.aallocate(1 << 20, remote=True, zero=True)
             assert await block.aput_from(b"hello", 3) == 5
             assert await block.aget(3, 5) == b"hello" and len(await block.aget()) == 1 << 20
             target = bytearray(5)
@@ -42,9 +42,9 @@ def test_every_transfer_has_its_await(cluster):
             assert await oncilla.acopy((block, 100), (block, 3), 5) == 5 and block[100:105] == b"hello"
             assert await oncilla.acopy((target, 0), (block, 9), 1) == 1 and target == b"bello"
             await asyncio.to_thread(block.publish, "async-name")
-            assert (await (await pool.aattach("async-name")).aget(3, 5)) == b"hello"
-            pool.remove("async-name")
-        assert pool.closed
+            assert (await (await session.aattach("async-name")).aget(3, 5)) == b"hello"
+            session.remove("async-name")
+        assert session.closed
         with pytest.raises(oncilla.Cancelled):
             await block.aget()
     run(main())
@@ -52,8 +52,8 @@ def test_every_transfer_has_its_await(cluster):
 
 def test_many_at_once_over_several_nodes(cluster):
     async def main():
-        async with await oncilla.aconnect(cluster["n1"].socket_path) as pool:
-            blocks = [pool.allocate(1 << 20, nodes=f"n{i % 3 + 1}", dedicated=True) for i in range(12)]
+        async with await oncilla.aconnect(cluster["n1"].socket_path) as session:
+            blocks = [session.allocate(1 << 20, nodes=f"n{i % 3 + 1}", dedicated=True) for i in range(12)]
             values = [bytes([i]) * (1 << 20) for i in range(12)]
             await asyncio.gather(*(block.aput_from(value) for block, value in zip(blocks, values)))
             assert await asyncio.gather(*(block.aget() for block in blocks)) == values
@@ -62,20 +62,20 @@ def test_many_at_once_over_several_nodes(cluster):
 
 def test_errors_come_out_of_await(cluster):
     async def main():
-        async with await oncilla.aconnect(cluster["n1"].socket_path) as pool:
-            block = await pool.aallocate(10)
+        async with await oncilla.aconnect(cluster["n1"].socket_path) as session:
+            block = await session.aallocate(10)
             with pytest.raises(oncilla.OutOfRange):
                 await block.aget(0, 11)
             with pytest.raises(oncilla.NotFound):
-                await pool.aattach("async-nothing")
+                await session.aattach("async-nothing")
             with pytest.raises(oncilla.NoDaemon):
                 await oncilla.aconnect("/nowhere/at/all")
     run(main())
 
 
-def test_the_loop_goes_on_and_cancelling_ends_the_wait(pool):
+def test_the_loop_goes_on_and_cancelling_ends_the_wait(session):
     async def main():
-        with pool.allocate(64, local=True, zero=True) as box:
+        with session.allocate(64, local=True, zero=True) as box:
             waiting = asyncio.create_task(box.await_at_least(0, 1))
             for _ in range(20):
                 await asyncio.sleep(0.005)
@@ -90,13 +90,13 @@ def test_the_loop_goes_on_and_cancelling_ends_the_wait(pool):
     run(main())
 
 
-def test_what_still_queues_never_starts(pool):
+def test_what_still_queues_never_starts(session):
     """Its node is not reached yet, so that a thread would begin it."""
     async def main():
         from oncilla.aio import THREADS, run_to_end
-        with pool.allocate(64, nodes="n2", zero=True, dedicated=True) as box:
+        with session.allocate(64, nodes="n2", zero=True, dedicated=True) as box:
             full = threading.Event()
-            waiting = [asyncio.create_task(run_to_end(pool, full.wait)) for _ in range(THREADS)]
+            waiting = [asyncio.create_task(run_to_end(session, full.wait)) for _ in range(THREADS)]
             try:
                 await asyncio.sleep(0.05)
                 queued = asyncio.create_task(box.aput_from(b"never", 8))
@@ -115,12 +115,12 @@ def test_as_many_wait_as_want_to(cluster):
     """Transfers and waits keep no thread: those that cannot end hold up nobody."""
     async def main():
         from oncilla.aio import THREADS
-        async with await oncilla.aconnect(cluster["n1"].socket_path) as pool:
+        async with await oncilla.aconnect(cluster["n1"].socket_path) as session:
             places = {"local": True}, {"nodes": "n2"}
-            words = [pool.allocate(64, zero=True, dedicated=True, **where) for where in places]
+            words = [session.allocate(64, zero=True, dedicated=True, **where) for where in places]
             waiting = [asyncio.create_task(word.await_at_least(0, 1 + i))
                        for i in range(5 * THREADS) for word in words]
-            block = pool.allocate(1 << 20, nodes="n2")
+            block = session.allocate(1 << 20, nodes="n2")
             for i in range(100):
                 assert await block.aput_from(bytes([i]) * 1000, 1000 * i) == 1000
             assert block[99_000:100_000] == bytes([99]) * 1000
@@ -140,8 +140,8 @@ def test_long_transfers_go_on_by_themselves(make_cluster):
     cluster = make_cluster(2, budget=512 << 20)
     long = 100 << 20
 
-    async def main(pool):
-        blocks = [pool.allocate(long, nodes="n2", dedicated=True) for _ in range(2)]
+    async def main(session):
+        blocks = [session.allocate(long, nodes="n2", dedicated=True) for _ in range(2)]
         data = [os.urandom(1 << 20) * 100 for _ in blocks]
         assert await asyncio.gather(*(block.aput_from(one) for block, one in zip(blocks, data))) == [long, long]
         targets = [bytearray(long) for _ in blocks]
@@ -157,8 +157,8 @@ def test_long_transfers_go_on_by_themselves(make_cluster):
         with pytest.raises(oncilla.PeerLost):
             await getting
             await blocks[0].aget()
-    with oncilla.connect(cluster["n1"].socket_path, deadline_s=2) as pool:
-        run(main(pool))
+    with oncilla.connect(cluster["n1"].socket_path, deadline_s=2) as session:
+        run(main(session))
 
 
 @pytest.mark.parametrize("what", ["get", "put", "strided", "word", "wait"])
@@ -167,8 +167,8 @@ def test_what_is_cancelled_ends_at_once_though_its_node_stands_still(make_cluste
     cluster = make_cluster(2, budget=256 << 20)
     long = 128 << 20
 
-    async def main(pool):
-        block = pool.allocate(long, nodes="n2", zero=True)
+    async def main(session):
+        block = session.allocate(long, nodes="n2", zero=True)
         block.put_from(b"x" * long)
         target = bytearray(long)
         calls = {"get": lambda: block.aget_into(target), "put": lambda: block.aput_from(target),
@@ -189,16 +189,16 @@ def test_what_is_cancelled_ends_at_once_though_its_node_stands_still(make_cluste
         assert await block.aget(long - 1, 1) in (b"x", b"\0")
         time.sleep(0.1)
         assert bytes(target) == seen
-    with oncilla.connect(cluster["n1"].socket_path, deadline_s=20) as pool:
-        run(main(pool))
+    with oncilla.connect(cluster["n1"].socket_path, deadline_s=20) as session:
+        run(main(session))
 
 
 def test_a_transfer_is_cancelled_while_its_node_is_dialled(make_cluster):
     """A thread waits for the node; the await does not, and what follows finds the node when it goes on."""
     cluster = make_cluster(2)
 
-    async def main(pool):
-        block = pool.allocate(1 << 20, nodes="n2", dedicated=True)
+    async def main(session):
+        block = session.allocate(1 << 20, nodes="n2", dedicated=True)
         cluster["n2"].signal(signal.SIGSTOP)
         running = asyncio.create_task(block.aput_from(b"never"))
         await asyncio.sleep(0.3)
@@ -207,27 +207,27 @@ def test_a_transfer_is_cancelled_while_its_node_is_dialled(make_cluster):
             await asyncio.wait_for(running, 5)
         cluster["n2"].signal(signal.SIGCONT)
         assert await block.aput_from(b"later") == 5 and await block.aget(0, 5) == b"later"
-    with oncilla.connect(cluster["n1"].socket_path, deadline_s=20) as pool:
-        run(main(pool))
+    with oncilla.connect(cluster["n1"].socket_path, deadline_s=20) as session:
+        run(main(session))
 
 
 @pytest.mark.parametrize("how", ["freed", "closed"])
 @pytest.mark.parametrize("where", [{"local": True}, {"nodes": "n2"}], ids=["local", "remote"])
 def test_a_wait_for_a_word_ends_with_what_it_is_in(cluster, where, how):
     async def main():
-        pool = oncilla.connect(cluster["n1"].socket_path)
-        word = pool.allocate(64, zero=True, dedicated=True, **where)
+        session = oncilla.connect(cluster["n1"].socket_path)
+        word = session.allocate(64, zero=True, dedicated=True, **where)
         waiting = asyncio.create_task(word.await_at_least(0, 1))
         started = word.start_wait_at_least(0, 1)
         await asyncio.sleep(0.05)
         assert not waiting.done() and not started.done()
-        word.free() if how == "freed" else pool.close()
+        word.free() if how == "freed" else session.close()
         wanted = oncilla.Revoked if how == "freed" else oncilla.Cancelled
         with pytest.raises(wanted):
             await waiting
         with pytest.raises(wanted):
             started.wait(10)
-        pool.close()
+        session.close()
     run(main())
 
 
@@ -236,11 +236,11 @@ def test_a_session_closes_in_the_middle_of_an_await(make_cluster):
     cluster = make_cluster(2, budget=256 << 20)
 
     async def main():
-        pool = oncilla.connect(cluster["n1"].socket_path)
-        block = pool.allocate(128 << 20, nodes="n2")
+        session = oncilla.connect(cluster["n1"].socket_path)
+        block = session.allocate(128 << 20, nodes="n2")
         getting = asyncio.create_task(block.aget())
         await asyncio.sleep(0.02)
-        pool.close()
+        session.close()
         assert len(await getting) == 128 << 20
         with pytest.raises(oncilla.Cancelled):
             await block.aget(0, 1)
@@ -258,8 +258,8 @@ def test_awaits_use_no_thread(cluster, monkeypatch):
     monkeypatch.setattr(aio, "_submit", counted)
 
     async def main():
-        async with await oncilla.aconnect(cluster["n1"].socket_path) as pool:
-            block = pool.allocate(1 << 20, nodes="n2", zero=True, dedicated=True)
+        async with await oncilla.aconnect(cluster["n1"].socket_path) as session:
+            block = session.allocate(1 << 20, nodes="n2", zero=True, dedicated=True)
             block.get(0, 8)
             queued.clear()
             calls = [block.aput_from(bytes([i % 251]) * 64, 64 * i + 64) for i in range(1000)]
@@ -288,8 +288,8 @@ def test_when_all_is_cancelled_nobody_writes_any_more(make_cluster, how):
         finally:
             seen.append(bytes(target))
 
-    async def main(pool):
-        block = pool.allocate(128 << 20, nodes="n2")
+    async def main(session):
+        block = session.allocate(128 << 20, nodes="n2")
         block.put_from(b"x" * (128 << 20))
         getting = asyncio.create_task(get(block))
         await asyncio.sleep(0.005)
@@ -298,8 +298,8 @@ def test_when_all_is_cancelled_nobody_writes_any_more(make_cluster, how):
                 task.cancel()
             await asyncio.wait([getting])
 
-    with oncilla.connect(cluster["n1"].socket_path, deadline_s=20) as pool:
-        asyncio.run(main(pool))
+    with oncilla.connect(cluster["n1"].socket_path, deadline_s=20) as session:
+        asyncio.run(main(session))
         time.sleep(0.2)
         assert len(seen) == 1 and bytes(target) == seen[0]
 
@@ -313,8 +313,8 @@ def test_what_was_under_way_in_a_loop_that_ended_is_given_back(make_cluster):
 
     buffer = Buffer(1 << 20)
     seen = weakref.ref(buffer)
-    pool = oncilla.connect(cluster["n1"].socket_path, deadline_s=20)
-    block = pool.allocate(1 << 20, nodes="n2", dedicated=True)
+    session = oncilla.connect(cluster["n1"].socket_path, deadline_s=20)
+    block = session.allocate(1 << 20, nodes="n2", dedicated=True)
     block.get()
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda *_: None)  # it says that a pending task was destroyed
@@ -326,7 +326,7 @@ def test_what_was_under_way_in_a_loop_that_ended_is_given_back(make_cluster):
     cluster["n2"].signal(signal.SIGCONT)
     del task, loop, buffer
     gc.collect()
-    pool.close()
-    del pool, block
+    session.close()
+    del session, block
     gc.collect()
     assert seen() is None

@@ -12,8 +12,8 @@ from tables import assert_same, fresh, numbered
 
 
 @pytest.fixture
-def table(pool):
-    table = pool.table(fresh()).put(numbered(100), group_rows=30)
+def table(session):
+    table = session.table(fresh()).put(numbered(100), group_rows=30)
     yield table
     table.drop(missing_ok=True)
 
@@ -31,8 +31,8 @@ def test_numpy_reads_a_column(table):
         column.__array__("float32", copy=False)
 
 
-def test_a_column_of_one_local_row_group_is_not_copied(pool):
-    table = pool.table(fresh()).put(numbered(100), nodes="n1")
+def test_a_column_of_one_local_row_group_is_not_copied(session):
+    table = session.table(fresh()).put(numbered(100), nodes="n1")
     with table.snapshot() as seen:
         first, second = (numpy.asarray(seen.column("k")) for _ in range(2))
         assert first.ctypes.data == second.ctypes.data
@@ -46,19 +46,19 @@ def test_arrow_and_polars_read_a_column(table):
 
 
 def test_a_notebook_shows_what_is_not_there(cluster):
-    pool = oncilla.connect(cluster["n1"].socket_path)
-    missing = pool.table("<not there>")
+    session = oncilla.connect(cluster["n1"].socket_path)
+    missing = session.table("<not there>")
     assert "&lt;not there&gt;" in missing._repr_html_() and "NOT_FOUND" in missing._repr_html_()
-    there = pool.table(fresh()).put(numbered(1))
+    there = session.table(fresh()).put(numbered(1))
     assert "NOT_FOUND" not in there._repr_html_()
     there.drop()
-    pool.close()
-    assert "was closed" in there._repr_html_() and "closed" in pool._repr_html_()
+    session.close()
+    assert "was closed" in there._repr_html_() and "closed" in session._repr_html_()
 
 
-def test_polars_says_that_two_columns_have_one_name(pool):
+def test_polars_says_that_two_columns_have_one_name(session):
     data = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["a", "b", "a"])
-    table = pool.table(fresh()).put(data)
+    table = session.table(fresh()).put(data)
     with pytest.raises(oncilla.InvalidArgument, match=f"{table.name} has more than one column called 'a'"):
         table.scan_polars()
     table.drop()

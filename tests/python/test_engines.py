@@ -45,8 +45,8 @@ def data() -> pa.Table:
 @pytest.fixture(scope="module")
 def stored(cluster):
     """The same data in each place, by the place's name."""
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        tables = {place: pool.table(fresh("e")).put(data(), group_rows=150, **options)
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        tables = {place: session.table(fresh("e")).put(data(), group_rows=150, **options)
                   for place, options in PLACES.items()}
         yield tables
         for table in tables.values():
@@ -139,8 +139,8 @@ def test_duckdb_knows_how_many_rows_there_are(stored):
 
 
 def test_duckdb_sees_appends_and_snapshots(cluster):
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        t = pool.table(fresh()).put({"k": [1, 2]})
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        t = session.table(fresh()).put({"k": [1, 2]})
         connection = duckdb.connect()
         connection.register("kept", t)
         with t.snapshot() as s:  # noqa: F841
@@ -154,9 +154,9 @@ def test_duckdb_sees_appends_and_snapshots(cluster):
 
 
 def test_duckdb_reads_one_version_where_a_statement_names_a_table_twice(cluster):
-    with oncilla.connect(cluster["n1"].socket_path) as pool, oncilla.connect(cluster["n2"].socket_path) as other:
+    with oncilla.connect(cluster["n1"].socket_path) as session, oncilla.connect(cluster["n2"].socket_path) as other:
         name = fresh("twice")
-        t = pool.table(name).put(pa.table({"a": [1]}))
+        t = session.table(name).put(pa.table({"a": [1]}))
         ended = threading.Event()
 
         def append():
@@ -191,16 +191,16 @@ def test_duckdb_prepared_statements_and_relations_run_again(stored):
 
 
 def test_duckdb_views_of_all_tables(cluster):
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
+    with oncilla.connect(cluster["n1"].socket_path) as session:
         for i in range(2):
-            pool.table(f"views_{i}").put({"k": [i, i]})
+            session.table(f"views_{i}").put({"k": [i, i]})
         connection = duckdb.connect()
         from oncilla.duckdb import register
-        assert register(connection, pool, prefix="views_") == ["views_0", "views_1"]
+        assert register(connection, session, prefix="views_") == ["views_0", "views_1"]
         sums = "select (select sum(k) from views_0), (select sum(k) from views_1)"
         assert connection.sql(sums).fetchall() == [(0, 2)]
         for i in range(2):
-            pool.table(f"views_{i}").drop()
+            session.table(f"views_{i}").drop()
 
 
 def test_duckdb_without_pyarrow(cluster):
@@ -212,8 +212,8 @@ class Refuse:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Refuse())
 import duckdb, oncilla, polars
-with oncilla.connect({str(cluster['n1'].socket_path)!r}) as pool:
-    t = pool.table('bare').put(duckdb.sql("select i as k, i * 2 as v from range(1000) r(i)"), group_rows=100)
+with oncilla.connect({str(cluster['n1'].socket_path)!r}) as session:
+    t = session.table('bare').put(duckdb.sql("select i as k, i * 2 as v from range(1000) r(i)"), group_rows=100)
     assert duckdb.sql("select sum(v) from t where k < 300").fetchall() == [(89700,)]
     assert duckdb.sql("select sum(v) from t where k = 250").fetchall() == [(500,)]
     assert polars.DataFrame(t)["v"].sum() == 999000
@@ -237,9 +237,9 @@ def test_importing_oncilla_imports_no_engine():
     "t.select(['k'], filter=[('k', '>', 1)]).to_arrow()", "t.select(filter=[('k', 'in', [1])]).count()",
     "t.select().to_pandas()", "t.scan_polars().collect()", "t.dataset().to_table()", "t.stats('k')",
     "t.append({'k': [4]})"])
-def test_every_use_imports_what_it_needs(pool, use):
-    t = pool.table("imports").put({"k": [1, 2, 3]}, replace=True)
-    program = f"import oncilla; t = oncilla.connect({str(pool.socket)!r}).table('imports'); {use}"
+def test_every_use_imports_what_it_needs(session, use):
+    t = session.table("imports").put({"k": [1, 2, 3]}, replace=True)
+    program = f"import oncilla; t = oncilla.connect({str(session.socket)!r}).table('imports'); {use}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
     t.drop()
     assert done.returncode == 0, done.stderr
@@ -298,12 +298,12 @@ def test_polars_moves_only_what_it_needs(stored):
 
 
 @pytest.mark.parametrize("column", ["stamp", "time", "length"])
-def test_polars_filters_by_values_that_python_has_no_type_for(pool, column):
+def test_polars_filters_by_values_that_python_has_no_type_for(session, column):
     stamps = [1_700_000_000_000_000_000 + 100 * i for i in range(200)]
     times = [3_600_000_000_000 + 100 * i for i in range(200)]
     data = pa.table({"stamp": pa.array(stamps).cast(pa.timestamp("ns")), "time": pa.array(times).cast(pa.time64("ns")),
                      "length": pa.array(times).cast(pa.duration("ns"))})
-    t = pool.table(fresh("ns")).put(data, group_rows=10)
+    t = session.table(fresh("ns")).put(data, group_rows=10)
     frame = polars.DataFrame(data)
     values = stamps if column == "stamp" else times
     for value in (values[0], values[3], values[10], values[155]):
@@ -399,8 +399,8 @@ def test_duckdb_over_a_dataset_pushes_into_it(stored):
 # ------------------------------------------------------------------ the version that stays open for engines
 
 def test_engines_see_what_another_program_did(cluster):
-    with oncilla.connect(cluster["n1"].socket_path) as pool, oncilla.connect(cluster["n2"].socket_path) as other:
-        t = pool.table(fresh()).put({"k": [1, 2]})
+    with oncilla.connect(cluster["n1"].socket_path) as session, oncilla.connect(cluster["n2"].socket_path) as other:
+        t = session.table(fresh()).put({"k": [1, 2]})
         elsewhere = other.table(t.name)
         connection = duckdb.connect()
         for change, wanted in ((lambda: None, 3), (lambda: elsewhere.append({"k": [10]}), 13),
@@ -415,17 +415,17 @@ def test_engines_see_what_another_program_did(cluster):
 
 def test_the_version_that_stays_open_is_let_go(make_cluster):
     cluster = make_cluster(1, budget=64 << 20)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        t = pool.table("kept").put({"k": range(1 << 20)})
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        t = session.table("kept").put({"k": range(1 << 20)})
         assert duckdb.connect().sql("select max(k) from t").fetchall() == [((1 << 20) - 1,)]
-        pool.table("kept").drop()
-        assert pool.nodes()[0].used_bytes >= 8 << 20
+        session.table("kept").drop()
+        assert session.nodes()[0].used_bytes >= 8 << 20
         t.release()
-        wait_for("the memory is back", lambda: pool.nodes()[0].used_bytes < 1 << 20)
+        wait_for("the memory is back", lambda: session.nodes()[0].used_bytes < 1 << 20)
         t.put({"k": range(1 << 20)})
         assert duckdb.connect().sql("select max(k) from t").fetchall() == [((1 << 20) - 1,)]
-        pool.table("kept").drop()
+        session.table("kept").drop()
         assert not t.exists
         with pytest.raises(duckdb.Error, match="NOT_FOUND"):
             duckdb.connect().sql("select max(k) from t").fetchall()
-        wait_for("the memory is back", lambda: pool.nodes()[0].used_bytes < 1 << 20)
+        wait_for("the memory is back", lambda: session.nodes()[0].used_bytes < 1 << 20)

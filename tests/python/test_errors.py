@@ -89,18 +89,18 @@ def test_hints_are_of_what_it_is_about(kind, subject_kind, text, says):
     assert kind(text).hint == kind.hint, "the sentence decides nothing"
 
 
-def test_subjects_are_told_by_the_calls(pool):
+def test_subjects_are_told_by_the_calls(session):
     with pytest.raises(oncilla.NotFound) as error:
-        pool.attach("errors-missing")
+        session.attach("errors-missing")
     assert (error.value.subject, error.value.subject_kind) == ("errors-missing", "allocation")
     with pytest.raises(oncilla.NotFound) as error:
-        pool.table("errors-missing").to_arrow()
+        session.table("errors-missing").to_arrow()
     assert (error.value.subject, error.value.subject_kind) == ("errors-missing", "table")
     assert "session.tables()" in str(error.value)
     with pytest.raises(oncilla.UnknownNode) as unknown:
-        pool.allocate(4096, nodes=["nobody"])
+        session.allocate(4096, nodes=["nobody"])
     assert unknown.value.node == "nobody" and unknown.value.subject is None
-    table = pool.table("errors-columns").put({"a": [1, 2]})
+    table = session.table("errors-columns").put({"a": [1, 2]})
     with pytest.raises(oncilla.NotFound) as error:
         table.select(["z"]).to_arrow()
     assert (error.value.subject, error.value.subject_kind) == ("z", "column")
@@ -127,8 +127,8 @@ def end_connections_to(address: str) -> int:
 
 
 @pytest.mark.parametrize("first", ["read", "write", "add"])
-def test_a_connection_that_ended_in_silence_is_no_error(cluster, pool, first):
-    with pool.allocate(4096, nodes=["n2"]) as there:
+def test_a_connection_that_ended_in_silence_is_no_error(cluster, session, first):
+    with session.allocate(4096, nodes=["n2"]) as there:
         there.put_from(b"before")
         assert end_connections_to(cluster["n2"].data) > 0
         time.sleep(0.3)  # a program that is idle
@@ -142,9 +142,9 @@ def test_a_connection_that_ended_in_silence_is_no_error(cluster, pool, first):
 @pytest.mark.parametrize("death", ["killed", "stopped"])
 def test_a_lost_node_is_named(make_cluster, death):
     cluster = make_cluster(3, budget=64 << 20)
-    with oncilla.connect(cluster["n1"].socket_path, deadline_s=0.5) as pool:
-        lost = pool.allocate(1 << 20, nodes="n2")
-        kept = pool.allocate(1 << 20, layout="replicated", nodes=["n2", "n3"])
+    with oncilla.connect(cluster["n1"].socket_path, deadline_s=0.5) as session:
+        lost = session.allocate(1 << 20, nodes="n2")
+        kept = session.allocate(1 << 20, layout="replicated", nodes=["n2", "n3"])
         lost[:3] = kept[:3] = b"abc"
         cluster["n2"].kill() if death == "killed" else cluster["n2"].signal(signal.SIGSTOP)
         for call in (lambda: lost[:3], lambda: lost.put_from(b"x"), lambda: lost.getv([(0, bytearray(3))]),
@@ -157,16 +157,16 @@ def test_a_lost_node_is_named(make_cluster, death):
 
 def test_looking_at_things_never_raises(make_cluster):
     cluster = make_cluster(1, budget=64 << 20)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        block = pool.allocate(1 << 16)
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        block = session.allocate(1 << 16)
         cluster["n1"].kill()
-        assert "NO_DAEMON" in repr(pool) and "64.00 KiB" in repr(block)
+        assert "NO_DAEMON" in repr(session) and "64.00 KiB" in repr(block)
 
 
 def test_without_a_coordinator_names_wait_and_data_goes_on(make_cluster):
     cluster = make_cluster(2, budget=64 << 20)
-    with oncilla.connect(cluster["n2"].socket_path) as pool:
-        block = pool.allocate(1 << 16, local=True)
+    with oncilla.connect(cluster["n2"].socket_path) as session:
+        block = session.allocate(1 << 16, local=True)
         cluster["n1"].kill()
         with pytest.raises(oncilla.NoCoordinator) as error:
             block.publish("errors-no-coordinator")

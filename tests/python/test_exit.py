@@ -29,17 +29,18 @@ socket = sys.argv[1]
 """
 
 BLOCKED = {
-    "local get": "a = pool.allocate(1 << 20, dedicated=True); forever(lambda: a.get())",
-    "remote get": "a = pool.allocate(1 << 20, nodes='n2'); forever(lambda: a.get())",
-    "error": "a = pool.allocate(4096, nodes='n2'); forever(lambda: a.get(4096, 1))",
-    "names": "forever(pool.names)",
-    "wait": "a = pool.allocate(4096, nodes='n2'); forever(lambda: a.wait_at_least(0, 5, 30))",
-    "allocate": "forever(lambda: pool.allocate(1 << 20, dedicated=True))",
-    "view": "a = pool.allocate(1 << 20, dedicated=True); forever(lambda: memoryview(a).release())",
-    "scan": "t = pool.table('exit'); forever(t.to_arrow)",
+    "local get": "a = session.allocate(1 << 20, dedicated=True); forever(lambda: a.get())",
+    "remote get": "a = session.allocate(1 << 20, nodes='n2'); forever(lambda: a.get())",
+    "error": "a = session.allocate(4096, nodes='n2'); forever(lambda: a.get(4096, 1))",
+    "names": "forever(session.names)",
+    "wait": "a = session.allocate(4096, nodes='n2'); forever(lambda: a.wait_at_least(0, 5, 30))",
+    "allocate": "forever(lambda: session.allocate(1 << 20, dedicated=True))",
+    "view": "a = session.allocate(1 << 20, dedicated=True); forever(lambda: memoryview(a).release())",
+    "scan": "t = session.table('exit'); forever(t.to_arrow)",
     "load": "import pyarrow as pa; t = pa.table({'a': range(10_000)}); tell = lambda *_: [None for _ in range(100)]; "
-            "forever(lambda: pool.table('exit-load').put(t, mode=0o600, replace=True, group_rows=100, progress=tell))",
-    "native file system": "import oncilla.arrow; files = oncilla.arrow.filesystem(pool); "
+            "forever(lambda: session.table('exit-load').put(t, mode=0o600, replace=True, group_rows=100, "
+            "progress=tell))",
+    "native file system": "import oncilla.arrow; files = oncilla.arrow.filesystem(session); "
                           "forever(lambda: files.open_output_stream('exit-file').close())",
 }
 
@@ -55,10 +56,10 @@ def run(program: str, socket: str) -> subprocess.CompletedProcess[str]:
 def no_table_is_left(cluster):
     """The cluster is that of all files: others look at all of its tables."""
     yield
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        for name in pool.tables():
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        for name in session.tables():
             if name.startswith("exit"):
-                pool.table(name).drop()
+                session.table(name).drop()
 
 
 @pytest.mark.timeout(300)  # seconds on an idle machine
@@ -67,9 +68,9 @@ def test_a_program_ends_while_a_daemon_thread_is_in_a_call(cluster, what):
     socket = cluster["n1"].socket_path
     if what == "scan":
         import pyarrow
-        with oncilla.connect(socket) as pool:
-            pool.table("exit").put(pyarrow.table({"a": list(range(100_000))}), remote=True)
-    program = f"pool = oncilla.connect(socket)\n{BLOCKED[what]}\ntime.sleep(0.05)\n"
+        with oncilla.connect(socket) as session:
+            session.table("exit").put(pyarrow.table({"a": list(range(100_000))}), remote=True)
+    program = f"session = oncilla.connect(socket)\n{BLOCKED[what]}\ntime.sleep(0.05)\n"
     for _ in range(TIMES if what in ("wait", "remote get") else TIMES_OF_OTHERS):
         ended = run(program, socket)
         assert (ended.returncode, ended.stderr) == (0, "")

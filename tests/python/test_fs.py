@@ -389,11 +389,11 @@ def test_the_command_line_and_files_are_the_same(cluster, files, folder, tmp_pat
     assert (tmp_path / "y").read_bytes() == pattern(1000)
 
 
-def test_a_table_is_no_file(pool, files):
-    parts = [pool.allocate(4096, dedicated=True), pool.allocate(4096, dedicated=True)]
+def test_a_table_is_no_file(session, files):
+    parts = [session.allocate(4096, dedicated=True), session.allocate(4096, dedicated=True)]
     parts[1].put_from(b"OCMTABLE" + bytes(56), 4096 - 64)
-    pool.join(parts).publish("fs-table")
-    pool.allocate(4096, dedicated=True).publish("fs-table~1~1")
+    session.join(parts).publish("fs-table")
+    session.allocate(4096, dedicated=True).publish("fs-table~1~1")
     try:
         assert not files.exists("fs-table") and not [path for path in files.ls("", detail=False) if "fs-table" in path]
         with pytest.raises(OSError, match="a table, not a file"):
@@ -406,10 +406,10 @@ def test_a_table_is_no_file(pool, files):
             files.rm("fs-table")
         with pytest.raises(OSError, match="a table"):
             files.rm_file("fs-table")
-        assert pool.attach("fs-table").nbytes == 8192
+        assert session.attach("fs-table").nbytes == 8192
     finally:
-        pool.remove("fs-table")
-        pool.remove("fs-table~1~1")
+        session.remove("fs-table")
+        session.remove("fs-table~1~1")
 
 
 # -------------------------------------------------------------------- bad luck

@@ -89,8 +89,8 @@ def test_it_needs_nothing_that_is_not_there(wheel, tmp_path):
 
 def test_a_round_trip_without_a_daemon(installed, tmp_path):
     code = ("import oncilla\n"
-            "with oncilla.connect(embedded=True, embedded_bytes=8 << 20) as pool:\n"
-            "    block = pool.allocate(1 << 20)\n"
+            "with oncilla.connect(embedded=True, embedded_bytes=8 << 20) as session:\n"
+            "    block = session.allocate(1 << 20)\n"
             "    block[3:8] = b'hello'\n"
             "    print(oncilla.__file__, block[3:8], bytes(memoryview(block)[3:8]))\n")
     said = run(installed / "bin/python", "-c", code, cwd=tmp_path, timeout=60)
@@ -104,10 +104,10 @@ def test_it_is_a_whole_node(installed):
             run(installed / "bin/ocm", "up", "--nodes", 2, "--dram", "64MiB", "--dir", cluster, timeout=60)
             socket = next(cluster.rglob("oncillad.sock"))
             code = ("import sys, oncilla\n"
-                    "with oncilla.connect(sys.argv[1]) as pool:\n"
-                    "    block = pool.allocate(1 << 20, remote=True)\n"
+                    "with oncilla.connect(sys.argv[1]) as session:\n"
+                    "    block = session.allocate(1 << 20, remote=True)\n"
                     "    block[:5] = b'hello'\n"
-                    "    print(len(pool.nodes()), block[:5])\n")
+                    "    print(len(session.nodes()), block[:5])\n")
             assert run(installed / "bin/python", "-c", code, socket, timeout=60) == "2 b'hello'\n"
         finally:
             run(installed / "bin/ocm", "down", "--dir", cluster, timeout=60)

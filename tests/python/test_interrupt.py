@@ -20,11 +20,11 @@ PROMPT_S = 1.0  # far below the failure deadline of the cluster (1.5 s) and far 
 def standing(make_cluster):
     """A session with n1, and an allocation on n2, which stands still."""
     cluster = make_cluster(2, budget=256 << 20)
-    with oncilla.connect(cluster["n1"].socket_path, deadline_s=20) as pool:
-        block = pool.allocate(128 << 20, nodes="n2")
+    with oncilla.connect(cluster["n1"].socket_path, deadline_s=20) as session:
+        block = session.allocate(128 << 20, nodes="n2")
         block[:8] = bytes(8)
         cluster["n2"].signal(signal.SIGSTOP)
-        yield pool, block, cluster["n2"]
+        yield session, block, cluster["n2"]
         cluster["n2"].signal(signal.SIGCONT)
 
 
@@ -55,8 +55,8 @@ def test_an_interrupt_ends_a_transfer_that_is_stuck(standing, call):
     assert interrupted(lambda: call(block)) < PROMPT_S
 
 
-def test_an_interrupt_ends_a_wait(pool):
-    with pool.allocate(64, local=True, zero=True) as box:
+def test_an_interrupt_ends_a_wait(session):
+    with session.allocate(64, local=True, zero=True) as box:
         assert interrupted(lambda: box.wait_at_least(0, 1)) < PROMPT_S
 
 
@@ -75,14 +75,14 @@ def test_an_interrupted_get_lets_go_of_its_buffer(standing):
 
 def test_a_session_closes_after_an_interrupt(make_cluster):
     cluster = make_cluster(2, budget=64 << 20)
-    pool = oncilla.connect(cluster["n1"].socket_path)
-    block = pool.allocate(32 << 20, nodes="n2")
+    session = oncilla.connect(cluster["n1"].socket_path)
+    block = session.allocate(32 << 20, nodes="n2")
     block[:8] = bytes(8)
     target = np.zeros(32 << 20, "u1")
     gone = weakref.ref(target)
     cluster["n2"].signal(signal.SIGSTOP)
     assert interrupted(lambda: block.get_into(target)) < PROMPT_S  # noqa: F821  (deleted after it)
-    pool.close()
+    session.close()
     del target, block
     gc.collect()
     assert gone() is None
@@ -106,13 +106,13 @@ def test_a_handler_of_ones_own_is_heard(standing):
         signal.signal(signal.SIGALRM, before)
 
 
-def test_signals_that_raise_nothing_do_no_harm(pool):
+def test_signals_that_raise_nothing_do_no_harm(session):
     heard = []
     before = signal.signal(signal.SIGALRM, lambda *_: heard.append(1))
     data = np.random.default_rng(1).integers(0, 255, 64 << 20, "u1")
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
-        with pool.put_array(data, nodes="n2") as block:
+        with session.put_array(data, nodes="n2") as block:
             assert (block.read_array() == data).all()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -30,7 +30,7 @@ def nodes(make_cluster):
 
 
 @pytest.fixture
-def pool(nodes):
+def session(nodes):
     with oncilla.connect(nodes["n1"].socket_path) as session:
         yield session
         nodes["n2"].signal(signal.SIGCONT)
@@ -77,10 +77,10 @@ CALLS = {
 
 
 @pytest.mark.parametrize("is_used", [True, False], ids=["used", "fresh"])
-def test_ctrl_c_ends_every_call_at_once(nodes, pool, is_used):
+def test_ctrl_c_ends_every_call_at_once(nodes, session, is_used):
     """Of a handle that was used before, and of one whose first use must reach the node: a call of each kind, one after
     the other, so that each finds what the ones before left behind."""
-    block = pool.allocate(8 * MIB, nodes="n2")
+    block = session.allocate(8 * MIB, nodes="n2")
     if is_used:
         block[:8] = bytes(8)
     nodes["n2"].signal(signal.SIGSTOP)
@@ -99,8 +99,8 @@ def test_ctrl_c_ends_every_call_at_once(nodes, pool, is_used):
 
 
 @pytest.mark.parametrize("bytes_of", [8, 4096, BYTES, 40 * MIB])
-def test_a_buffer_is_the_programs_again_after_the_exception(nodes, pool, bytes_of):
-    block = pool.allocate(64 * MIB, nodes="n2")
+def test_a_buffer_is_the_programs_again_after_the_exception(nodes, session, bytes_of):
+    block = session.allocate(64 * MIB, nodes="n2")
     block.put_from(np.full(64 * MIB, 7, "u1"))
     room, source = np.zeros(bytes_of, "u1"), np.full(bytes_of, 5, "u1")
     nodes["n2"].signal(signal.SIGSTOP)
@@ -116,8 +116,8 @@ def test_a_buffer_is_the_programs_again_after_the_exception(nodes, pool, bytes_o
 
 
 def test_the_end_of_the_session_waits_for_nothing_of_it(nodes):
-    with oncilla.connect(nodes["n1"].socket_path) as pool:
-        block = pool.allocate(MIB, nodes="n2")
+    with oncilla.connect(nodes["n1"].socket_path) as session:
+        block = session.allocate(MIB, nodes="n2")
         block[:8] = bytes(8)
         nodes["n2"].signal(signal.SIGSTOP)
         assert interrupted(block.get) < AT_ONCE_S
@@ -125,21 +125,21 @@ def test_the_end_of_the_session_waits_for_nothing_of_it(nodes):
     assert time.monotonic() - begin < AT_ONCE_S
 
 
-def test_a_handler_may_raise_what_it_likes_and_call(nodes, pool):
+def test_a_handler_may_raise_what_it_likes_and_call(nodes, session):
     class Enough(Exception):
         pass
-    block, here = pool.allocate(8 * MIB, nodes="n2"), pool.allocate(4096, local=True)
+    block, here = session.allocate(8 * MIB, nodes="n2"), session.allocate(4096, local=True)
     block[:8] = bytes(8)
     seen: list[object] = []
 
     def handler(*_):
         here.put_from(b"from the handler")
         seen.append(bytes(here.get(0, 16)))
-        seen.append(len(pool.nodes()))
+        seen.append(len(session.nodes()))
         raise Enough
 
     def counting(*_):
-        seen.append(pool.allocate(64, local=True).fetch_add(0, 0))
+        seen.append(session.allocate(64, local=True).fetch_add(0, 0))
     before = signal.signal(signal.SIGUSR1, handler)
     try:
         nodes["n2"].signal(signal.SIGSTOP)
@@ -157,8 +157,8 @@ def test_a_handler_may_raise_what_it_likes_and_call(nodes, pool):
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_another_threads_calls_go_on(nodes, pool):
-    block = pool.allocate(MIB, nodes="n2")
+def test_another_threads_calls_go_on(nodes, session):
+    block = session.allocate(MIB, nodes="n2")
     block[:8] = bytes(8)
     nodes["n2"].signal(signal.SIGSTOP)
     out: list[int] = []
@@ -178,15 +178,15 @@ def rows(count: int = 200_000):
     return pa.table({"x": np.arange(count), "y": np.random.default_rng(2).random(count)})
 
 
-def test_ctrl_c_ends_a_put_of_a_table(nodes, pool):
+def test_ctrl_c_ends_a_put_of_a_table(nodes, session):
     nodes["n2"].signal(signal.SIGSTOP)
-    assert interrupted(lambda: pool.table("t").put(rows(), nodes="n2")) < AT_ONCE_S
+    assert interrupted(lambda: session.table("t").put(rows(), nodes="n2")) < AT_ONCE_S
     nodes["n2"].signal(signal.SIGCONT)
-    pool.table("t").put(rows(), nodes="n2")
-    assert pool.table("t").to_arrow().num_rows == 200_000
+    session.table("t").put(rows(), nodes="n2")
+    assert session.table("t").to_arrow().num_rows == 200_000
 
 
-def test_ctrl_c_ends_a_put_whose_rows_are_under_way(nodes, pool):
+def test_ctrl_c_ends_a_put_whose_rows_are_under_way(nodes, session):
     """The node stops while the rows are read, of which the first groups are there."""
     def batches():
         batch = rows(4 * MIB // 16).to_batches()[0]
@@ -194,15 +194,15 @@ def test_ctrl_c_ends_a_put_whose_rows_are_under_way(nodes, pool):
             if i == 8:
                 nodes["n2"].signal(signal.SIGSTOP)
             yield batch
-    assert interrupted(lambda: pool.table("t").put(batches(), nodes="n2")) < AT_ONCE_S + 2
+    assert interrupted(lambda: session.table("t").put(batches(), nodes="n2")) < AT_ONCE_S + 2
     nodes["n2"].signal(signal.SIGCONT)
-    assert not pool.table("t").exists
+    assert not session.table("t").exists
 
 
 @pytest.mark.parametrize("read", ["to_arrow", "to_pandas", "column"])
 @pytest.mark.parametrize("is_open", [True, False], ids=["snapshot", "table"])
-def test_ctrl_c_ends_a_scan(nodes, pool, read, is_open):
-    table = pool.table("t")
+def test_ctrl_c_ends_a_scan(nodes, session, read, is_open):
+    table = session.table("t")
     table.put(rows(), nodes="n2", group_rows=50_000)
     opened = table.snapshot() if is_open else table
     nodes["n2"].signal(signal.SIGSTOP)
@@ -212,10 +212,10 @@ def test_ctrl_c_ends_a_scan(nodes, pool, read, is_open):
     assert opened.to_arrow().equals(rows())
 
 
-def test_ctrl_c_ends_a_query_of_duckdb(nodes, pool):
+def test_ctrl_c_ends_a_query_of_duckdb(nodes, session):
     """On one thread: with more, DuckDB waits for those of its own that read, and a signal is not theirs."""
     duckdb = pytest.importorskip("duckdb")
-    table = pool.table("t")
+    table = session.table("t")
     table.put(rows(), nodes="n2", group_rows=50_000)
     connection = duckdb.connect(config={"threads": 1})
     connection.register("source", table)

@@ -19,8 +19,8 @@ from places import PLACES
 
 
 @pytest.fixture(params=[place for place in PLACES if place != "replicated"])
-def block(request, pool):
-    with pool.allocate(4096, zero=True, **PLACES[request.param]) as allocation:
+def block(request, session):
+    with session.allocate(4096, zero=True, **PLACES[request.param]) as allocation:
         yield allocation
 
 
@@ -69,7 +69,7 @@ def test_they_may_be_awaited(block):
     asyncio.run(asyncio.wait_for(main(), 60))
 
 
-def test_what_is_wrong_is_said_at_once_and_what_fails_by_wait(pool, block):
+def test_what_is_wrong_is_said_at_once_and_what_fails_by_wait(session, block):
     for wrong in (lambda: block.start_get(0, 4097), lambda: block.start_fetch_add(4096, 1),
                   lambda: block.start_put_strided(b"ab", 4095, 1, 1)):
         with pytest.raises(oncilla.OutOfRange):
@@ -84,7 +84,7 @@ def test_what_is_wrong_is_said_at_once_and_what_fails_by_wait(pool, block):
     waiting.cancel()
     with pytest.raises(oncilla.Cancelled):
         waiting.wait(30)
-    with pool.allocate(64, zero=True, layout="replicated", nodes=["n2", "n1"]) as replicas:
+    with session.allocate(64, zero=True, layout="replicated", nodes=["n2", "n1"]) as replicas:
         for wrong in (lambda: replicas.start_fetch_add(0, 1), lambda: replicas.start_put_notify(b"a", 8, 0)):
             with pytest.raises(oncilla.Unsupported):
                 wrong()
@@ -106,10 +106,10 @@ def test_several_threads_wait_for_one(block):
     assert seen == [7] * 4
 
 
-def test_a_long_one_ends_while_nobody_calls(cluster, pool):
+def test_a_long_one_ends_while_nobody_calls(cluster, session):
     """More than one window of the calls that wait."""
     data = os.urandom(1 << 20) * 100
-    with pool.allocate(100 << 20, nodes="n2", dedicated=True) as far:
+    with session.allocate(100 << 20, nodes="n2", dedicated=True) as far:
         putting = far.start_put_from(data)
         deadline = time.monotonic() + 60
         while far.get((100 << 20) - 8, 8) != data[-8:] and time.monotonic() < deadline:
@@ -119,8 +119,8 @@ def test_a_long_one_ends_while_nobody_calls(cluster, pool):
 
 def test_one_that_nobody_has_is_cancelled_and_lets_its_buffer_go(make_cluster):
     cluster = make_cluster(2)
-    with oncilla.connect(cluster["n1"].socket_path, deadline_s=20) as pool:
-        far = pool.allocate(1 << 20, nodes="n2", dedicated=True)
+    with oncilla.connect(cluster["n1"].socket_path, deadline_s=20) as session:
+        far = session.allocate(1 << 20, nodes="n2", dedicated=True)
         far.get()
         cluster["n2"].signal(signal.SIGSTOP)
         target = Buffer(1 << 20)
@@ -145,8 +145,8 @@ def test_one_that_nobody_has_is_cancelled_and_lets_its_buffer_go(make_cluster):
 def test_a_program_ends_with_operations_under_way(cluster, how):
     program = textwrap.dedent("""
         import asyncio, os, sys, oncilla
-        pool = oncilla.connect(sys.argv[1])
-        far = pool.allocate(32 << 20, nodes="n2", zero=True, dedicated=True)
+        session = oncilla.connect(sys.argv[1])
+        far = session.allocate(32 << 20, nodes="n2", zero=True, dedicated=True)
         kept = [far.start_get(), far.start_wait_at_least(0, 1), far.start_put_from(bytes(32 << 20))]
 
         async def main():

@@ -59,8 +59,8 @@ def test_columns_in_the_wanted_order(folder, rows):
 
 @pytest.mark.parametrize("options", [{}, {"compact": True}, {"compact": True, "packed": True}], ids=str)
 def test_what_is_loaded_is_what_the_files_have(options, folder, rows, cluster):
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        table = pool.table("from-parquet").put(oncilla.parquet.read(folder), group_rows=7_000, **options)
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        table = session.table("from-parquet").put(oncilla.parquet.read(folder), group_rows=7_000, **options)
         try:
             table.append(oncilla.parquet.read(folder))
             got = pyarrow.table(table.snapshot())
@@ -73,8 +73,8 @@ def test_what_is_loaded_is_what_the_files_have(options, folder, rows, cluster):
 
 def test_files_in_cluster_memory(folder, rows, cluster):
     import oncilla.arrow
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        files = oncilla.arrow.filesystem(pool)
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        files = oncilla.arrow.filesystem(session)
         pyarrow.fs.copy_files(str(folder), "stored/parquet", destination_filesystem=files)
         try:
             assert plain(oncilla.parquet.read("stored/parquet", filesystem=files).read_all()) == rows

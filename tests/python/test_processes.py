@@ -40,34 +40,35 @@ def in_child(check) -> None:
 
 
 def test_a_forked_child_cannot_use_the_parents_handles(cluster):
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        block = pool.allocate(1 << 20, remote=True)
-        small = pool.allocate(64, local=True)
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        block = session.allocate(1 << 20, remote=True)
+        small = session.allocate(64, local=True)
         block[:6] = small[:6] = b"parent"
 
         def check():
-            for call in (pool.nodes, lambda: pool.allocate(1), block.get, lambda: block.put_from(b"child"), small.get,
+            for call in (session.nodes, lambda: session.allocate(1), block.get,
+                         lambda: block.put_from(b"child"), small.get,
                          lambda: small.put_from(b"child"), lambda: block.fetch_add(0, 1), lambda: block.publish("x"),
                          block.extents, lambda: memoryview(small)):
                 with pytest.raises(oncilla.InvalidArgument):
                     call()
             block.free()
-            pool.close()
+            session.close()
             with oncilla.connect(cluster["n2"].socket_path) as own:
                 mine = own.allocate(1 << 16, nodes="n3")
                 mine[:5] = b"child"
                 assert mine[:5] == b"child" and len(own.nodes()) == 3
         in_child(check)
         in_child(check)
-        assert block[:6] == b"parent" == small[:6] and len(pool.nodes()) == 3
+        assert block[:6] == b"parent" == small[:6] and len(session.nodes()) == 3
         block[:6] = b"goes o"
         assert block[:6] == b"goes o"
 
 
 def test_a_forked_child_of_asyncio_has_its_own_threads(cluster):
     import asyncio
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        block = pool.allocate(100, remote=True)
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        block = session.allocate(100, remote=True)
         asyncio.run(block.aget())
 
         def check():
@@ -78,7 +79,7 @@ def test_a_forked_child_of_asyncio_has_its_own_threads(cluster):
 
 
 def child_of_multiprocessing(path: str, name: str, out) -> None:
-    with oncilla.connect(path) as pool, pool.attach(name, write=True) as block:
+    with oncilla.connect(path) as session, session.attach(name, write=True) as block:
         out.put(block[:5])
         block[:5] = b"child"
 
@@ -86,8 +87,8 @@ def child_of_multiprocessing(path: str, name: str, out) -> None:
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_processes_of_multiprocessing_share_by_name(cluster, method):
     context = multiprocessing.get_context(method)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        block = pool.allocate(1 << 16, remote=True)
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        block = session.allocate(1 << 16, remote=True)
         block[:5] = b"first"
         block.publish("processes-shared")
         queue = context.Queue()
@@ -97,12 +98,12 @@ def test_processes_of_multiprocessing_share_by_name(cluster, method):
         assert queue.get(timeout=60) == b"first"
         child.join(60)
         assert child.exitcode == 0 and block[:5] == b"child"
-        pool.remove("processes-shared")
+        session.remove("processes-shared")
 
 
-def test_threads_share_an_allocation(pool):
-    block = pool.allocate(8 * 65536, layout="striped", chunk_bytes=65536, nodes=["n1", "n2"])
-    counter = pool.allocate(8, zero=True, dedicated=True, remote=True)
+def test_threads_share_an_allocation(session):
+    block = session.allocate(8 * 65536, layout="striped", chunk_bytes=65536, nodes=["n1", "n2"])
+    counter = session.allocate(8, zero=True, dedicated=True, remote=True)
     failures = []
 
     def work(number):
@@ -124,8 +125,8 @@ def test_threads_share_an_allocation(pool):
     block.free()
 
 
-def test_other_threads_run_while_one_waits(pool):
-    box = pool.allocate(64, local=True, zero=True)
+def test_other_threads_run_while_one_waits(session):
+    box = session.allocate(64, local=True, zero=True)
     seen = []
     waiter = threading.Thread(target=lambda: seen.append(box.wait_at_least(0, 1)))
     waiter.start()
@@ -138,8 +139,8 @@ def test_other_threads_run_while_one_waits(pool):
 
 
 def test_closing_under_a_waiting_thread_is_safe(cluster):
-    pool = oncilla.connect(cluster["n1"].socket_path)
-    box = pool.allocate(64, local=True, zero=True)
+    session = oncilla.connect(cluster["n1"].socket_path)
+    box = session.allocate(64, local=True, zero=True)
     ended = []
 
     def wait():
@@ -150,7 +151,7 @@ def test_closing_under_a_waiting_thread_is_safe(cluster):
     waiter = threading.Thread(target=wait)
     waiter.start()
     time.sleep(0.05)
-    pool.close()
+    session.close()
     waiter.join(30)
     assert len(ended) == 1 and isinstance(ended[0], oncilla.DeadlineExceeded)
 
@@ -159,17 +160,17 @@ def test_nothing_leaks_when_the_process_ends():
     """Nanobind tells of instances that are alive at the end; open sessions and views are among them."""
     code = """
 import oncilla
-pool = oncilla.connect(embedded=True, embedded_bytes=8 << 20)
-block = pool.allocate(1 << 20)
+session = oncilla.connect(embedded=True, embedded_bytes=8 << 20)
+block = session.allocate(1 << 20)
 array = block.numpy("i4")
 view = memoryview(block)
 piece = block.array("i4", (2, 3))
 piece[0] = 1
 try:
-    pool.attach("nothing")
+    session.attach("nothing")
 except oncilla.NotFound as error:
     kept = error
-print(pool, block, array.sum())
+print(session, block, array.sum())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
                           env={**os.environ, "ONCILLA_LEAK_WARNINGS": "1"})
@@ -189,9 +190,9 @@ def test_calls_leak_no_references_and_no_descriptors(cluster):
                 wrong()
 
     def round_trip():
-        with oncilla.connect(cluster["n1"].socket_path) as pool:
+        with oncilla.connect(cluster["n1"].socket_path) as session:
             for options in ({"local": True, "dedicated": True}, {"nodes": "n2"}):
-                block = pool.allocate(1 << 16, **options)
+                block = session.allocate(1 << 16, **options)
                 block.put_from(source)
                 block.get_into(target)
                 block.putv([(0, source), (9000, source)])
@@ -223,8 +224,8 @@ import sys
 import oncilla._core
 import ocmlib
 
-with oncilla.connect(sys.argv[1]) as pool:
-    block = pool.allocate(1 << 20, remote=True)
+with oncilla.connect(sys.argv[1]) as session:
+    block = session.allocate(1 << 20, remote=True)
     copy = ocmlib.Session(sys.argv[1])
     mine = copy.alloc(1 << 20, nodes=["n2"])
     mine.put(0, b"copy")

@@ -29,24 +29,24 @@ def resident_pages() -> int:
         return int(statm.read().split()[1])
 
 
-def sessions_of(pool: oncilla.Session) -> int:
+def sessions_of(session: oncilla.Session) -> int:
     """How many sessions the daemon of this node has."""
-    return next(node.sessions for node in pool.nodes() if node.self)
+    return next(node.sessions for node in session.nodes() if node.self)
 
 
 @pytest.mark.timeout(600)  # seconds on an idle machine
 def test_sessions_that_close_soon_after_a_remote_read_leave_nothing(cluster):
     socket, name = cluster["n1"].socket_path, fresh()
     data = numbered(200)
-    with oncilla.connect(socket) as pool:
-        pool.table(name).put(data, remote=True, group_rows=100)
-        sessions_before = sessions_of(pool)
+    with oncilla.connect(socket) as session:
+        session.table(name).put(data, remote=True, group_rows=100)
+        sessions_before = sessions_of(session)
 
     def read(times: int) -> None:
         for _ in range(times):
-            session = oncilla.connect(socket)
-            assert session.table(name).to_arrow().num_rows == data.num_rows
-            session.close()
+            other = oncilla.connect(socket)
+            assert other.table(name).to_arrow().num_rows == data.num_rows
+            other.close()
 
     read(WARM)
     before = descriptors(), threads(), resident_pages()
@@ -54,21 +54,21 @@ def test_sessions_that_close_soon_after_a_remote_read_leave_nothing(cluster):
     wait_for("descriptors are back", lambda: descriptors() <= before[0])
     wait_for("threads have ended", lambda: threads() <= before[1])
     assert resident_pages() - before[2] < RSS_PAGES_MAX
-    with oncilla.connect(socket) as pool:
-        wait_for("the daemon has no session more", lambda: sessions_of(pool) <= sessions_before)
-        pool.table(name).drop()
+    with oncilla.connect(socket) as session:
+        wait_for("the daemon has no session more", lambda: sessions_of(session) <= sessions_before)
+        session.table(name).drop()
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "polars", "batches", "one batch"])
 def test_every_way_to_read_lets_the_session_end(cluster, engine):
     socket, name = cluster["n1"].socket_path, fresh()
-    with oncilla.connect(socket) as pool:
-        pool.table(name).put(numbered(400), remote=True, group_rows=50)
+    with oncilla.connect(socket) as session:
+        session.table(name).put(numbered(400), remote=True, group_rows=50)
 
     def read(times: int) -> None:
         for _ in range(times):
-            with oncilla.connect(socket) as session:
-                remote = session.table(name)
+            with oncilla.connect(socket) as other:
+                remote = other.table(name)
                 if engine == "duckdb":
                     assert duckdb.sql("select sum(k) from remote").fetchall() == [(399 * 200,)]
                 elif engine == "polars":
@@ -83,5 +83,5 @@ def test_every_way_to_read_lets_the_session_end(cluster, engine):
     read(50)
     wait_for("descriptors are back", lambda: descriptors() <= before[0])
     wait_for("threads have ended", lambda: threads() <= before[1])
-    with oncilla.connect(socket) as pool:
-        pool.table(name).drop()
+    with oncilla.connect(socket) as session:
+        session.table(name).drop()

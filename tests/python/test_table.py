@@ -27,9 +27,9 @@ PLACES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def table(pool):
+def table(session):
     """A table object with a fresh name; dropped after the test."""
-    made = pool.table(fresh())
+    made = session.table(fresh())
     yield made
     made.drop(missing_ok=True)
 
@@ -88,12 +88,12 @@ def test_anything_with_arrow_inside_goes_in(table, source, tmp_path):
     assert got.cast(data.schema).sort_by("k").equals(data.combine_chunks())
 
 
-def test_another_table_and_a_selection_go_in(pool, table):
+def test_another_table_and_a_selection_go_in(session, table):
     table.put(numbered(100))
-    with_filter = pool.table(fresh()).put(table.select(["v"], [("k", "<", 10)]))
+    with_filter = session.table(fresh()).put(table.select(["v"], [("k", "<", 10)]))
     assert with_filter.to_arrow()["v"].to_pylist() == [3 * k for k in range(10)]
     with_filter.drop()
-    copy = pool.table(fresh()).put(table)
+    copy = session.table(fresh()).put(table)
     assert_same(copy.to_arrow(), numbered(100))
     copy.drop()
 
@@ -183,17 +183,17 @@ def test_columns_with_the_same_name(table):
 
 
 @pytest.mark.parametrize("name", ["ünïcode ☃", "a b", "x" * 200, "quote'\""])
-def test_names_of_tables(pool, name):
-    made = pool.table(name).put(numbered(3))
-    assert name in pool.tables()
+def test_names_of_tables(session, name):
+    made = session.table(name).put(numbered(3))
+    assert name in session.tables()
     made.drop()
-    assert name not in pool.tables()
+    assert name not in session.tables()
 
 
 @pytest.mark.parametrize("name", ["", "x" * 201, "a/b", "a~b", "nul\0"])
-def test_impossible_names_are_refused(pool, name):
+def test_impossible_names_are_refused(session, name):
     with pytest.raises((oncilla.InvalidArgument, oncilla.TooLarge)):
-        pool.table(name).put(numbered(3))
+        session.table(name).put(numbered(3))
 
 
 def test_text_that_is_no_utf8(table):
@@ -234,13 +234,13 @@ def test_a_name_is_taken_once(table):
     assert len(table.put(numbered(5), replace=True)) == 5
 
 
-def test_a_name_is_a_string(pool):
+def test_a_name_is_a_string(session):
     with pytest.raises(TypeError, match="a str, not int"):
-        pool.table(3)
+        session.table(3)
 
 
-def test_unknown_names(pool):
-    missing = pool.table("no_such_table")
+def test_unknown_names(session):
+    missing = session.table("no_such_table")
     assert not missing.exists and "no_such_table" in repr(missing)
     for use in (missing.to_arrow, lambda: missing.schema, lambda: len(missing), missing.drop, missing.stats,
                 missing.snapshot, lambda: missing.append(numbered(1)), lambda: missing.select(["k"])):
@@ -249,18 +249,18 @@ def test_unknown_names(pool):
     missing.drop(missing_ok=True)
 
 
-def test_an_allocation_is_no_table(pool):
+def test_an_allocation_is_no_table(session):
     name = fresh("allocation")
-    with pool.allocate(4096, dedicated=True) as allocation:
+    with session.allocate(4096, dedicated=True) as allocation:
         allocation.publish(name)
         with pytest.raises(oncilla.Error, match=name):
-            pool.table(name).to_arrow()
+            session.table(name).to_arrow()
         with pytest.raises(oncilla.Error, match=name):
-            pool.table(name).put(numbered(1))
+            session.table(name).put(numbered(1))
         with pytest.raises(oncilla.Error, match=name):
-            pool.table(name).drop()
-        assert name not in pool.tables()
-        pool.remove(name)
+            session.table(name).drop()
+        assert name not in session.tables()
+        session.remove(name)
 
 
 def test_unknown_columns_say_what_there_is(table):
@@ -410,7 +410,7 @@ def test_stats(table):
     assert stats.filter(pc.field("column") == "m")["minimum"].to_pylist() == ["-2.25", None]
 
 
-def test_placement_by_rows_and_by_columns(pool, table):
+def test_placement_by_rows_and_by_columns(session, table):
     table.put(numbered(1000), place="rows", nodes=["n2", "n3"], group_rows=100)
     assert set(table.placement()["k"]) == {"n2", "n3"}
     table.put(numbered(1000), place="column", nodes=["n1", "n2", "n3"], replace=True)
@@ -524,10 +524,10 @@ def packable(rows: int) -> pa.Table:
                      "u": pa.array([k % 50 for k in range(rows)], pa.uint16())})
 
 
-def test_packed_columns_are_moved_as_they_are_stored(pool, table):
+def test_packed_columns_are_moved_as_they_are_stored(session, table):
     data = packable(10_000)
     table.put(data, nodes="n2", group_rows=3000, packed=True)
-    plain_one = pool.table(fresh()).put(data, nodes="n2", group_rows=3000)
+    plain_one = session.table(fresh()).put(data, nodes="n2", group_rows=3000)
     with table.snapshot() as seen:
         assert_same(seen.to_arrow(), data)
         # No padding: a packed block is a multiple of 64 bytes.
@@ -540,11 +540,11 @@ def test_packed_columns_are_moved_as_they_are_stored(pool, table):
     plain_one.drop()
 
 
-def test_packing_leaves_schema_and_bounds(pool, table):
+def test_packing_leaves_schema_and_bounds(session, table):
     data = every_type()
     data = pa.concat_tables([data] * 100)
     table.put(data, packed=True)
-    plain_one = pool.table(fresh()).put(data)
+    plain_one = session.table(fresh()).put(data)
     assert table.schema == plain_one.schema and table.nbytes < plain_one.nbytes
     kept = ["group", "column", "rows", "nulls", "minimum", "maximum"]
     assert table.stats().select(kept).equals(plain_one.stats().select(kept))
@@ -610,12 +610,12 @@ def test_row_groups_here_may_have_their_dictionary_elsewhere(table, nodes, packe
 
 @pytest.mark.parametrize("cached", [False, True])
 def test_indices_of_no_bits_have_a_dictionary_that_is_moved(cluster, cached):
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
+    with oncilla.connect(cluster["n1"].socket_path) as session:
         word = "w" * 64_000
         data = pa.table({"z": pa.DictionaryArray.from_arrays(pa.array([0, 0, None, 0] * 2000, pa.int32()), [word]),
                          "same": pa.DictionaryArray.from_arrays(pa.array([0] * 8000, pa.int16()), [word + "."])})
-        table = pool.table(fresh()).put(data, nodes="n2", group_rows=2000, packed=True)
-        pool.cache(cached << 20)
+        table = session.table(fresh()).put(data, nodes="n2", group_rows=2000, packed=True)
+        session.cache(cached << 20)
         assert_same(table.select(["same"]).to_arrow(), data.select(["same"]))
         moved_bytes = 64 + 64_064  # two offsets and the word, both padded
         assert table.bytes_moved == moved_bytes
@@ -643,11 +643,11 @@ def test_values_that_are_all_the_same_take_no_bytes_and_lie_on_no_node(table):
 
 # ------------------------------------------------------------------ progress, asyncio, cache
 
-def test_progress_is_told_and_can_stop(pool, table):
+def test_progress_is_told_and_can_stop(session, table):
     told = []
     table.put(numbered(1000), group_rows=100, progress=lambda rows, nbytes: told.append((rows, nbytes)))
     assert [rows for rows, _ in told] == list(range(100, 1001, 100)) and told[-1][1] >= table.nbytes * 0.9
-    other = pool.table(fresh())
+    other = session.table(fresh())
     with pytest.raises(oncilla.Cancelled):
         other.put(numbered(1000), group_rows=100, progress=lambda rows, _: rows < 300)
     assert not other.exists
@@ -676,13 +676,14 @@ def test_what_a_source_raises_is_raised(table):
     assert not table.exists
 
 
-def test_asyncio(pool, table):
+def test_asyncio(session, table):
     async def work():
-        await asyncio.gather(table.aput(numbered(100), group_rows=10), pool.table(table.name + "2").aput(numbered(5)))
+        await asyncio.gather(table.aput(numbered(100), group_rows=10),
+                             session.table(table.name + "2").aput(numbered(5)))
         await table.aappend(numbered(100, 100))
         return [batch.num_rows async for batch in table.select(["k"], batch_rows=50).abatches()]
     assert sum(asyncio.run(work())) == 200
-    pool.table(table.name + "2").drop()
+    session.table(table.name + "2").drop()
 
 
 def test_cancelling_a_put_leaves_nothing(table):
@@ -704,21 +705,21 @@ def test_cancelling_a_put_leaves_nothing(table):
 
 
 def test_the_cache_makes_the_second_scan_local(cluster):
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        table = pool.table(fresh()).put(numbered(1000), nodes="n2")
-        pool.cache(1 << 20)
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        table = session.table(fresh()).put(numbered(1000), nodes="n2")
+        session.cache(1 << 20)
         for _ in range(2):
             assert_same(table.select(["k", "v"]).to_arrow(), numbered(1000).select(["k", "v"]))
         moved = table.bytes_moved
         assert 16_000 <= moved <= 17_000
-        info = pool.cache.info()
+        info = session.cache.info()
         assert info["limit_bytes"] == 1 << 20 and info["hits"] == 2 and info["misses"] == 2
-        assert 16_000 <= info["used_bytes"] <= 1 << 20 and "of 1.00 MiB" in repr(pool.cache)
-        pool.cache.clear()
+        assert 16_000 <= info["used_bytes"] <= 1 << 20 and "of 1.00 MiB" in repr(session.cache)
+        session.cache.clear()
         table.select(["k"]).to_arrow()
         assert table.bytes_moved > moved
-        pool.cache(0)
-        assert pool.cache.info()["used_bytes"] == 0
+        session.cache(0)
+        assert session.cache.info()["used_bytes"] == 0
         table.drop()
 
 
@@ -728,7 +729,7 @@ def test_an_embedded_pool_has_tables(embedded):
     assert embedded.tables() == ["inside"]
 
 
-def test_fork_leaves_the_parent_its_tables(pool, table):
+def test_fork_leaves_the_parent_its_tables(session, table):
     table.put(numbered(100), nodes=["n1", "n2"], group_rows=50)
     mine = table.to_arrow()
     child = os.fork()

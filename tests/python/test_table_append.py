@@ -10,8 +10,8 @@ ROWS = 40
 
 
 @pytest.fixture
-def table(pool):
-    table = pool.table(fresh())
+def table(session):
+    table = session.table(fresh())
     yield table
     table.drop(missing_ok=True)
 
@@ -28,8 +28,8 @@ def replicas_of(table: oncilla.table.Table) -> int:
 
 def test_appended_rows_survive_the_node_that_the_table_survives(make_cluster):
     cluster = make_cluster(3, budget=64 << 20)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        table = pool.table("t").put(numbered(ROWS), replicas=2, nodes=["n2", "n3"], group_rows=10)
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        table = session.table("t").put(numbered(ROWS), replicas=2, nodes=["n2", "n3"], group_rows=10)
         table.append(numbered(ROWS, ROWS), group_rows=10)
         assert replicas_of(table) == 2
         assert set().union(*nodes_of(table).values()) <= {"n2", "n3"}
@@ -48,8 +48,8 @@ def test_appended_rows_survive_the_node_that_the_table_survives(make_cluster):
 def test_appended_rows_that_went_with_the_coordinator_are_missed(make_cluster, how):
     """Its next run knows a name from the homes that are left; the rows of this one were on no other node."""
     cluster = make_cluster(2, budget=64 << 20)
-    with oncilla.connect(cluster["n2"].socket_path) as pool:
-        table = pool.table("t").put(numbered(ROWS), nodes=["n2"])
+    with oncilla.connect(cluster["n2"].socket_path) as session:
+        table = session.table("t").put(numbered(ROWS), nodes=["n2"])
         table.append(numbered(ROWS, ROWS), nodes=["n1"]).append(numbered(ROWS, 2 * ROWS), nodes=["n2"])
         assert_same(table.to_arrow(), numbered(3 * ROWS))
         if how == "killed":
@@ -59,9 +59,9 @@ def test_appended_rows_that_went_with_the_coordinator_are_missed(make_cluster, h
             cluster["n1"].process.wait(15)
         cluster["n1"].start().wait_ready()
         cluster.wait_members(2, cluster["n1"])
-    with oncilla.connect(cluster["n2"].socket_path) as pool:
+    with oncilla.connect(cluster["n2"].socket_path) as session:
         with pytest.raises((oncilla.Lost, oncilla.Revoked, oncilla.PeerLost), match="table t"):
-            pool.table("t").to_arrow()
+            session.table("t").to_arrow()
 
 
 def test_info_tells_the_smallest_number_of_replicas(table):
@@ -118,13 +118,13 @@ def test_what_append_is_told_holds(table):
             table.append(numbered(1), **bad)
 
 
-def test_a_number_that_stays_free_hides_no_later_rows(pool, table):
+def test_a_number_that_stays_free_hides_no_later_rows(session, table):
     """As after an append whose home fell silent while it was published, and another one that took the next number."""
     table.put(numbered(ROWS))
     for turn in range(1, 4):
         table.append(numbered(ROWS, turn * ROWS))
-    second, = [one.name for one in pool.names(f"{table.name}~") if one.name.endswith("~2")]
-    pool.remove(second)
+    second, = [one.name for one in session.names(f"{table.name}~") if one.name.endswith("~2")]
+    session.remove(second)
     seen = table.to_arrow()
     assert seen["k"].to_pylist() == [*range(2 * ROWS), *range(3 * ROWS, 4 * ROWS)]
     table.append(numbered(ROWS, 4 * ROWS))
@@ -134,9 +134,9 @@ def test_a_number_that_stays_free_hides_no_later_rows(pool, table):
 @pytest.mark.parametrize("engine", ["arrow", "duckdb"])
 def test_other_rows_of_the_same_number_are_other_rows(cluster, engine):
     """Rows that were appended without an answer may go away again, and the next ones have their number."""
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        pool.cache(8 << 20)
-        orders = pool.table(fresh()).put(numbered(ROWS), nodes="n2")
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        session.cache(8 << 20)
+        orders = session.table(fresh()).put(numbered(ROWS), nodes="n2")
 
         def rows():
             if engine == "arrow":
@@ -148,7 +148,7 @@ def test_other_rows_of_the_same_number_are_other_rows(cluster, engine):
             orders.append(numbered(ROWS, begin), nodes="n2")
             seen = rows()
             assert seen.num_rows == 2 * ROWS and max(seen["k"].to_pylist()) == begin + ROWS - 1
-            last = [one.name for one in pool.names(f"{orders.name}~") if one.name.endswith("~1")]
+            last = [one.name for one in session.names(f"{orders.name}~") if one.name.endswith("~1")]
             if begin == ROWS:
-                pool.remove(*last)
+                session.remove(*last)
         orders.drop()

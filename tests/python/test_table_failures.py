@@ -19,9 +19,9 @@ MIB = 1 << 20
 WAIT_S = 30  # more than any failure deadline: what is typed comes at once or with the deadline
 
 
-def used_bytes(pool: oncilla.Session) -> int:
+def used_bytes(session: oncilla.Session) -> int:
     """What all nodes have given out."""
-    return sum(node.used_bytes for node in pool.nodes())
+    return sum(node.used_bytes for node in session.nodes())
 
 
 def wide(mib: int) -> pa.Table:
@@ -40,9 +40,9 @@ def endless(rows: int = 4096):
 
 def test_a_table_larger_than_any_node_is_spread(make_cluster):
     cluster = make_cluster(3, budget=16 * MIB)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
+    with oncilla.connect(cluster["n1"].socket_path) as session:
         data = wide(30)
-        table = pool.table("wide").put(data, group_rows=MIB // 8)
+        table = session.table("wide").put(data, group_rows=MIB // 8)
         assert set(table.placement()["x"]) == {"n1", "n2", "n3"}
         assert_same(table.to_arrow(), data)
         assert table.select(["x"], pc.field("x") == 123_456).to_arrow()["x"].to_pylist() == [123_456]
@@ -50,14 +50,14 @@ def test_a_table_larger_than_any_node_is_spread(make_cluster):
 
 def test_no_room_says_what_is_missing_and_leaves_nothing(make_cluster):
     cluster = make_cluster(3, budget=8 * MIB)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        before = settled(lambda: used_bytes(pool))
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        before = settled(lambda: used_bytes(session))
         with pytest.raises(oncilla.PoolFull, match="big.*free|big.*missing") as caught:
-            pool.table("big").put(wide(40), group_rows=MIB // 8)
+            session.table("big").put(wide(40), group_rows=MIB // 8)
         assert caught.value.code == "POOL_FULL" and caught.value.scope == "allocation"
-        assert not pool.table("big").exists and pool.tables() == []
-        wait_for("the memory is back", lambda: used_bytes(pool) <= before)
-        small = pool.table("small").put(numbered(100))
+        assert not session.table("big").exists and session.tables() == []
+        wait_for("the memory is back", lambda: used_bytes(session) <= before)
+        small = session.table("small").put(numbered(100))
         with pytest.raises(oncilla.PoolFull):
             small.append({"k": range(3 * MIB), "v": range(3 * MIB), "s": ["x"] * (3 * MIB)})
         with pytest.raises(oncilla.PoolFull):
@@ -67,53 +67,53 @@ def test_no_room_says_what_is_missing_and_leaves_nothing(make_cluster):
 
 def test_dropped_tables_give_their_memory_back(make_cluster):
     cluster = make_cluster(2, budget=16 * MIB)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
+    with oncilla.connect(cluster["n1"].socket_path) as session:
         for _ in range(4):  # more than there is room for at once
-            pool.table("again").put(wide(20), group_rows=MIB // 8, replace=False)
-            pool.table("again").drop()
-            wait_for("the memory is back", lambda: used_bytes(pool) < MIB)
+            session.table("again").put(wide(20), group_rows=MIB // 8, replace=False)
+            session.table("again").drop()
+            wait_for("the memory is back", lambda: used_bytes(session) < MIB)
 
 
 # ------------------------------------------------------------------ killed programs
 
 def test_a_writer_killed_in_a_load_leaves_no_name_and_no_memory(make_cluster):
     cluster = make_cluster(3, budget=64 * MIB)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        before = settled(lambda: used_bytes(pool))
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        before = settled(lambda: used_bytes(session))
         with Program(cluster["n2"].socket_path, """
             def data():
                 batch = pa.record_batch({"x": pa.array(range(10_000))})
                 while True:
                     time.sleep(0.001)
                     yield batch
-            pool.table("half").put(data(), group_rows=10_000, progress=lambda rows, _: step(rows))
+            session.table("half").put(data(), group_rows=10_000, progress=lambda rows, _: step(rows))
             """) as writer:
             for _ in range(5):
                 assert writer.line()
-            wait_for("it holds memory", lambda: used_bytes(pool) > before)
+            wait_for("it holds memory", lambda: used_bytes(session) > before)
             writer.kill()
-        wait_for("the memory is back", lambda: used_bytes(pool) <= before)
-        assert not pool.table("half").exists
-        assert len(pool.table("half").put(numbered(10))) == 10
+        wait_for("the memory is back", lambda: used_bytes(session) <= before)
+        assert not session.table("half").exists
+        assert len(session.table("half").put(numbered(10))) == 10
 
 
 def test_an_appender_killed_in_its_load_leaves_the_table_as_it_was(make_cluster):
     cluster = make_cluster(2, budget=64 * MIB)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        table = pool.table("kept").put(numbered(10))
-        before = settled(lambda: used_bytes(pool))
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        table = session.table("kept").put(numbered(10))
+        before = settled(lambda: used_bytes(session))
         with Program(cluster["n2"].socket_path, """
             batch = pa.record_batch({"k": range(1000), "v": range(1000), "s": ["x"] * 1000})
             def data():
                 while True:
                     time.sleep(0.001)
                     yield batch
-            pool.table("kept").append(data(), group_rows=1000, progress=lambda rows, _: step(rows))
+            session.table("kept").append(data(), group_rows=1000, progress=lambda rows, _: step(rows))
             """) as writer:
             for _ in range(5):
                 assert writer.line()
             writer.kill()
-        wait_for("the memory is back", lambda: used_bytes(pool) <= before)
+        wait_for("the memory is back", lambda: used_bytes(session) <= before)
         assert_same(table.to_arrow(), numbered(10))
         assert_same(table.append(numbered(5, 10)).to_arrow(), numbered(15))
 
@@ -121,30 +121,30 @@ def test_an_appender_killed_in_its_load_leaves_the_table_as_it_was(make_cluster)
 @pytest.mark.parametrize("reader_node", ["n1", "n2"])
 def test_a_reader_killed_in_a_scan_keeps_nothing(make_cluster, reader_node):
     cluster = make_cluster(2, budget=64 * MIB)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        before = settled(lambda: used_bytes(pool))
-        pool.table("read").put(wide(16), nodes="n1", group_rows=MIB // 8)
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        before = settled(lambda: used_bytes(session))
+        session.table("read").put(wide(16), nodes="n1", group_rows=MIB // 8)
         with Program(cluster[reader_node].socket_path, """
-            batches = pool.table("read").select(batch_rows=1000).batches()
+            batches = session.table("read").select(batch_rows=1000).batches()
             kept = [next(batches), next(batches)]
             step("reading")
             wait()
             """) as reader:
             assert reader.line() == "reading"
-            pool.table("read").drop()
-            assert used_bytes(pool) >= 16 * MIB  # the reader's
+            session.table("read").drop()
+            assert used_bytes(session) >= 16 * MIB  # the reader's
             reader.kill()
-        wait_for("the memory is back", lambda: used_bytes(pool) <= before)
+        wait_for("the memory is back", lambda: used_bytes(session) <= before)
 
 
 def test_a_table_dropped_under_a_reader_of_another_program_is_read_to_its_end(make_cluster):
     cluster = make_cluster(2, budget=64 * MIB)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        before = settled(lambda: used_bytes(pool))
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        before = settled(lambda: used_bytes(session))
         for node in ("n1", "n2"):
-            pool.table("dropped").put(wide(8), nodes=node, group_rows=MIB // 8)
+            session.table("dropped").put(wide(8), nodes=node, group_rows=MIB // 8)
             with Program(cluster["n2"].socket_path, """
-                batches = pool.table("dropped").select(batch_rows=50_000).batches()
+                batches = session.table("dropped").select(batch_rows=50_000).batches()
                 rows = next(batches).num_rows
                 step("reading")
                 wait()
@@ -154,10 +154,10 @@ def test_a_table_dropped_under_a_reader_of_another_program_is_read_to_its_end(ma
                 wait()
                 """) as reader:
                 assert reader.line() == "reading"
-                pool.table("dropped").drop()
+                session.table("dropped").drop()
                 reader.go()
                 assert reader.line() == str(MIB)
-                wait_for("the memory is back", lambda: used_bytes(pool) <= before)
+                wait_for("the memory is back", lambda: used_bytes(session) <= before)
                 reader.go()
 
 
@@ -165,8 +165,8 @@ def test_a_table_dropped_under_a_reader_of_another_program_is_read_to_its_end(ma
 
 def test_a_lost_node_is_a_typed_error_that_names_table_and_node(make_cluster):
     cluster = make_cluster(3, budget=64 * MIB)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        table = spread = pool.table("spread").put(wide(12), nodes=["n1", "n2"], group_rows=MIB // 8)
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        table = spread = session.table("spread").put(wide(12), nodes=["n1", "n2"], group_rows=MIB // 8)
         with table.snapshot() as snapshot:
             batches = snapshot.select(batch_rows=1000).batches()
             next(batches)
@@ -179,19 +179,19 @@ def test_a_lost_node_is_a_typed_error_that_names_table_and_node(make_cluster):
             with pytest.raises(oncilla.Error, match="spread.*n2|n2.*spread"):
                 use()
         # Until then who opens it is told of the node at once.
-        wait_for("it is known to be dead", lambda: {one.name: one.state for one in pool.nodes()}["n2"] == "dead")
+        wait_for("it is known to be dead", lambda: {one.name: one.state for one in session.nodes()}["n2"] == "dead")
         with pytest.raises(duckdb.Error, match="spread.*n2|n2.*spread"):
             assert spread.exists and duckdb.connect().sql("select sum(x) from spread").fetchall()
         wait_for("its chunks are lost", lambda: any(chunk.lost for chunk in table.snapshot().chunks(0)))
         assert "lost" in table._repr_html_()
         table.drop()
-        assert len(pool.table("spread").put(numbered(10))) == 10
+        assert len(session.table("spread").put(numbered(10))) == 10
 
 
 def test_a_stopped_node_is_an_error_within_the_deadline(make_cluster):
     cluster = make_cluster(3, budget=64 * MIB)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        table = pool.table("still").put(wide(12), nodes=["n2"], group_rows=MIB // 8)
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        table = session.table("still").put(wide(12), nodes=["n2"], group_rows=MIB // 8)
         snapshot = table.snapshot()
         cluster["n2"].signal(signal.SIGSTOP)
         try:
@@ -206,9 +206,9 @@ def test_a_stopped_node_is_an_error_within_the_deadline(make_cluster):
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
 def test_replicas_go_on_answering(make_cluster, packed):
     cluster = make_cluster(3, budget=64 * MIB)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
+    with oncilla.connect(cluster["n1"].socket_path) as session:
         data = wide(6)
-        table = pool.table("safe").put(data, nodes=["n2", "n3"], replicas=2, group_rows=MIB // 8, packed=packed)
+        table = session.table("safe").put(data, nodes=["n2", "n3"], replicas=2, group_rows=MIB // 8, packed=packed)
         assert table.snapshot().info["replicas"] == 2
         with table.snapshot() as snapshot:
             batches = snapshot.select(batch_rows=1000).batches()
@@ -222,14 +222,14 @@ def test_replicas_go_on_answering(make_cluster, packed):
 
 def test_a_reader_without_memory_to_widen_a_column_lets_go_of_all(make_cluster):
     cluster = make_cluster(1, budget=64 * MIB)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        before = settled(lambda: used_bytes(pool))
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        before = settled(lambda: used_bytes(session))
         numbers = pa.array(range(500_000), pa.int64())
-        table = pool.table("packed").put({"a": numbers, "b": numbers}, packed=True)
+        table = session.table("packed").put({"a": numbers, "b": numbers}, packed=True)
         with Program(cluster["n1"].socket_path, """
                 import resource
                 unlimited = resource.getrlimit(resource.RLIMIT_AS)
-                with pool.table("packed").snapshot() as seen:
+                with session.table("packed").snapshot() as seen:
                     batches = seen.select(batch_rows=500_000).batches()
                     pages = int(open("/proc/self/statm").read().split()[0])
                     # Enough for one column of 4 MB, and not for both.
@@ -249,7 +249,7 @@ def test_a_reader_without_memory_to_widen_a_column_lets_go_of_all(make_cluster):
             assert "memory" in reader.line().lower()
             assert reader.line() == "500000"
             table.drop()
-            wait_for("the memory is back while the reader lives", lambda: used_bytes(pool) == before)
+            wait_for("the memory is back while the reader lives", lambda: used_bytes(session) == before)
             assert reader.process.poll() is None
 
 
@@ -257,14 +257,14 @@ def test_a_reader_without_memory_to_widen_a_column_lets_go_of_all(make_cluster):
 
 def test_readers_see_all_of_an_append_or_none(make_cluster):
     cluster = make_cluster(2, budget=64 * MIB)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        table = pool.table("grows").put(numbered(300), group_rows=100)
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        table = session.table("grows").put(numbered(300), group_rows=100)
         with Program(cluster["n2"].socket_path, """
             batch = lambda start: pa.table({"k": range(start, start + 300), "v": range(300), "s": ["x"] * 300})
             step("ready")
             wait()
             for i in range(1, 21):
-                pool.table("grows").append(batch(300 * i), group_rows=100)
+                session.table("grows").append(batch(300 * i), group_rows=100)
             step("done")
             """) as writer:
             assert writer.line() == "ready"
@@ -280,13 +280,13 @@ def test_readers_see_all_of_an_append_or_none(make_cluster):
 
 def test_two_appenders_lose_nothing(make_cluster):
     cluster = make_cluster(2, budget=64 * MIB)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        table = pool.table("both").put(numbered(10))
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        table = session.table("both").put(numbered(10))
         body = """
             step("ready")
             wait()
             for i in range(10):
-                pool.table("both").append(pa.table({"k": [BASE + i], "v": [0], "s": ["x"]}))
+                session.table("both").append(pa.table({"k": [BASE + i], "v": [0], "s": ["x"]}))
             step("done")
             """
         with Program(cluster["n1"].socket_path, body.replace("BASE", "1000")) as one, \
@@ -307,12 +307,12 @@ def test_two_writers_of_one_name_have_one_winner(make_cluster):
         step("ready")
         wait()
         try:
-            pool.table("prize").put({"who": [WHO]})
+            session.table("prize").put({"who": [WHO]})
             step("won")
         except oncilla.Exists:
             step("lost")
         """
-    with oncilla.connect(cluster["n1"].socket_path) as pool, \
+    with oncilla.connect(cluster["n1"].socket_path) as session, \
             Program(cluster["n1"].socket_path, body.replace("WHO", "1")) as one, \
             Program(cluster["n2"].socket_path, body.replace("WHO", "2")) as two:
         for writer in (one, two):
@@ -321,7 +321,7 @@ def test_two_writers_of_one_name_have_one_winner(make_cluster):
             writer.go()
         answers = [one.line(), two.line()]
         assert sorted(answers) == ["lost", "won"]
-        assert pool.table("prize").to_arrow()["who"].to_pylist() == [answers.index("won") + 1]
+        assert session.table("prize").to_arrow()["who"].to_pylist() == [answers.index("won") + 1]
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
@@ -333,18 +333,18 @@ def test_a_scan_goes_on_when_another_thread_closes_the_session(make_cluster, pac
     data = pa.table({"x": numbers, "d": pa.DictionaryArray.from_arrays(numbers, [f"{k:0500d}" for k in range(1000)])})
     with oncilla.connect(cluster["n1"].socket_path) as writer:
         writer.table("scanned").put(data, nodes="n2", group_rows=10_000, packed=packed)
-    pool = oncilla.connect(cluster["n1"].socket_path)
-    batches = pool.table("scanned").select(batch_rows=10_000).batches()
+    session = oncilla.connect(cluster["n1"].socket_path)
+    batches = session.table("scanned").select(batch_rows=10_000).batches()
     got = [next(batches) for _ in range(taken)]
     reader = threading.Thread(target=lambda: got.extend(batches), daemon=True)
-    closer = threading.Thread(target=pool.close, daemon=True)
+    closer = threading.Thread(target=session.close, daemon=True)
     cluster["n2"].signal(signal.SIGSTOP)
     try:
         reader.start()
         time.sleep(0.1)  # it has what came before, and waits
         assert reader.is_alive()
         closer.start()
-        wait_for("the close begins", lambda: pool.closed)
+        wait_for("the close begins", lambda: session.closed)
     finally:
         cluster["n2"].signal(signal.SIGCONT)
     for thread in (closer, reader):
@@ -352,7 +352,7 @@ def test_a_scan_goes_on_when_another_thread_closes_the_session(make_cluster, pac
         assert not thread.is_alive()
     assert_same(pa.Table.from_batches(got, data.schema), data)
     with pytest.raises(oncilla.Cancelled):
-        pool.table("scanned").to_arrow()
+        session.table("scanned").to_arrow()
 
 
 def test_arrays_of_a_replica_that_was_given_up_stay_as_they_are(make_cluster):
@@ -360,9 +360,9 @@ def test_arrays_of_a_replica_that_was_given_up_stay_as_they_are(make_cluster):
     and then gives its own back."""
     cluster = make_cluster(3, budget=64 * MIB, extra=("--replicas-again-after-ms", "300"))
     data = pa.table({"x": pa.array(range(1, 200_001), pa.int64())})
-    with oncilla.connect(cluster["n3"].socket_path) as pool:
-        pool.table("read").put(data, replicas=2, nodes=["n2", "n3"])
-        got = pool.table("read").to_arrow()
+    with oncilla.connect(cluster["n3"].socket_path) as session:
+        session.table("read").put(data, replicas=2, nodes=["n2", "n3"])
+        got = session.table("read").to_arrow()
         assert_same(got, data)
         cluster["n3"].signal(signal.SIGSTOP)
         try:
@@ -404,21 +404,21 @@ def test_ctrl_c_stops_a_put(make_cluster):
                 told or step("begun")
                 told.append(rows)
             try:
-                pool.table("endless").put({source}, group_rows=10_000, progress=progress)
+                session.table("endless").put({source}, group_rows=10_000, progress=progress)
             except KeyboardInterrupt:
-                step(f"stopped {{pool.table('endless').exists}}")
+                step(f"stopped {{session.table('endless').exists}}")
             """)
         assert said == "stopped False"
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        wait_for("the memory is back", lambda: used_bytes(pool) < MIB)
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        wait_for("the memory is back", lambda: used_bytes(session) < MIB)
 
 
 def test_ctrl_c_stops_a_scan(make_cluster):
     cluster = make_cluster(2, budget=64 * MIB)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
-        pool.table("long").put(wide(4), nodes="n2", group_rows=MIB // 8)
+    with oncilla.connect(cluster["n1"].socket_path) as session:
+        session.table("long").put(wide(4), nodes="n2", group_rows=MIB // 8)
         said = interrupted(cluster, """
-            table = pool.table("long")
+            table = session.table("long")
             try:
                 step("begun")
                 while True:
@@ -429,7 +429,7 @@ def test_ctrl_c_stops_a_scan(make_cluster):
         assert said == str(1 << 19)
 
 
-@pytest.mark.parametrize("call", ["pool.names()", "pool.allocate(4096)"])
+@pytest.mark.parametrize("call", ["session.names()", "session.allocate(4096)"])
 def test_ctrl_c_ends_a_wait_for_a_daemon_that_does_not_answer(make_cluster, call):
     """Its deadline is a quarter of an hour."""
     cluster = make_cluster(1, extra=("--failure-deadline-ms", "450000"))
@@ -460,17 +460,17 @@ def test_ctrl_c_ends_a_wait_for_a_daemon_that_does_not_answer(make_cluster, call
 
 def test_a_source_that_never_ends_is_stopped_by_no_room(make_cluster):
     cluster = make_cluster(1, budget=8 * MIB)
-    with oncilla.connect(cluster["n1"].socket_path) as pool:
+    with oncilla.connect(cluster["n1"].socket_path) as session:
         with pytest.raises(oncilla.PoolFull):
-            pool.table(fresh()).put(endless(), group_rows=10_000)
-        assert pool.tables() == []
+            session.table(fresh()).put(endless(), group_rows=10_000)
+        assert session.tables() == []
 
 
 def test_a_drop_whose_daemon_dies_says_so_and_the_next_one_drops_the_rest(make_cluster):
     cluster = make_cluster(3, budget=64 * MIB)
-    with oncilla.connect(cluster["n2"].socket_path) as pool, oncilla.connect(cluster["n3"].socket_path) as other:
+    with oncilla.connect(cluster["n2"].socket_path) as session, oncilla.connect(cluster["n3"].socket_path) as other:
         before = settled(lambda: used_bytes(other))
-        table = pool.table("t").put(numbered(100), nodes=["n1"])
+        table = session.table("t").put(numbered(100), nodes=["n1"])
         for _ in range(60):
             table.append(numbered(100))
         failed = []

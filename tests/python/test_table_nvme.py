@@ -24,7 +24,7 @@ def small(make_cluster, tmp_path):
 
 
 @pytest.fixture
-def pool(small):
+def session(small):
     with oncilla.connect(small["n1"].socket_path) as session:
         yield session
 
@@ -47,11 +47,11 @@ def batches(count: int):
     return (wide(i).to_batches()[0] for i in range(count))
 
 
-def test_a_table_larger_than_all_memory_is_scanned_and_queried(pool, small):
+def test_a_table_larger_than_all_memory_is_scanned_and_queried(session, small):
     duckdb = pytest.importorskip("duckdb")
     with pytest.raises(oncilla.PoolFull):
-        pool.table("t").put(batches(8), group_rows=ROWS)
-    stored = pool.table("t").put(batches(8), kind="nvme", group_rows=ROWS)
+        session.table("t").put(batches(8), group_rows=ROWS)
+    stored = session.table("t").put(batches(8), kind="nvme", group_rows=ROWS)
     assert sum(used(node, "nvme") for node in small.nodes) > 40 * MIB
     assert all(used(node, "dram") < MIB for node in small.nodes)
     with stored.snapshot() as seen:
@@ -65,8 +65,8 @@ def test_a_table_larger_than_all_memory_is_scanned_and_queried(pool, small):
     wait_for("nothing is used", lambda: is_unused(small))
 
 
-def test_appended_rows_go_where_the_tables_are_unless_told(pool, small):
-    table = pool.table("t").put(numbered(100), kind="nvme", nodes="n2", replicas=1)
+def test_appended_rows_go_where_the_tables_are_unless_told(session, small):
+    table = session.table("t").put(numbered(100), kind="nvme", nodes="n2", replicas=1)
     before = used(small["n2"], "nvme")
     table.append(numbered(100, 100))
     assert used(small["n2"], "nvme") > before and not used(small["n2"], "dram")
@@ -83,22 +83,22 @@ def test_where_a_device_takes_no_more_tables_go_elsewhere(make_cluster, tmp_path
         check_where_a_device_takes_no_more(session, small)
 
 
-def check_where_a_device_takes_no_more(pool, small):
-    first = pool.table("first").put(numbered(100), kind="nvme", nodes="n1", replicas=1)
+def check_where_a_device_takes_no_more(session, small):
+    first = session.table("first").put(numbered(100), kind="nvme", nodes="n1", replicas=1)
     resource.prlimit(small["n1"].process.pid, resource.RLIMIT_FSIZE, (0, 0))
     with pytest.raises(oncilla.errors.IoError):
-        pool.table("there").put(numbered(100), kind="nvme", nodes="n1", replicas=1)
+        session.table("there").put(numbered(100), kind="nvme", nodes="n1", replicas=1)
     for i in range(3):
-        table = pool.table(f"elsewhere{i}").put(wide(i), kind="nvme")
+        table = session.table(f"elsewhere{i}").put(wide(i), kind="nvme")
         assert_same(table.to_arrow(), wide(i))
         table.drop()
     assert_same(first.to_arrow(), numbered(100))
     first.drop()
 
 
-def test_copies_on_devices_are_refused_with_nothing_left(pool, small):
+def test_copies_on_devices_are_refused_with_nothing_left(session, small):
     with pytest.raises(oncilla.Unsupported, match="nvme"):
-        pool.table("t").put(numbered(5000), kind="nvme", replicas=2)
+        session.table("t").put(numbered(5000), kind="nvme", replicas=2)
     assert is_unused(small)
 
 
@@ -158,9 +158,9 @@ def test_a_durable_table_is_there_after_all_its_nodes_were_killed(tmp_path):
         cluster.close()
 
 
-def test_a_durable_table_needs_a_pool(pool, small):
+def test_a_durable_table_needs_a_pool(session, small):
     with pytest.raises(oncilla.Unsupported, match="ocm pool create"):
-        pool.table("t").put(numbered(100), durable=True)
+        session.table("t").put(numbered(100), durable=True)
     with pytest.raises(oncilla.Unsupported, match="dram"):
-        pool.table("t").put(numbered(100), kind="dram", durable=True)
+        session.table("t").put(numbered(100), kind="dram", durable=True)
     assert is_unused(small)

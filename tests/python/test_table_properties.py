@@ -99,12 +99,12 @@ def tables(draw, choice=ANY_KIND, rows_max: int = 40):
 
 
 @pytest.fixture
-def made(pool):
+def made(session):
     """Stores a table under a fresh name; all are dropped after the test."""
     stored = []
 
     def make(data: pa.Table, **options):
-        stored.append(pool.table(fresh("p")).put(data, **options))
+        stored.append(session.table(fresh("p")).put(data, **options))
         return stored[-1]
     yield make
     for table in stored:

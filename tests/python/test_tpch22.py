@@ -47,14 +47,14 @@ def spread(request, folder, cluster):
         "remote": {"place": "rows", "remote": True, "replicas": 2, "compact": True, "packed": True}}
     options = ways[request.param]
     from oncilla.duckdb import register
-    with oncilla.connect(cluster["n1"].socket_path) as pool, duckdb.connect() as connection:
+    with oncilla.connect(cluster["n1"].socket_path) as session, duckdb.connect() as connection:
         for name in TABLES:
             file = pyarrow.parquet.ParquetFile(folder / f"{name}.parquet")
-            pool.table(name).put(file.iter_batches(), schema=file.schema_arrow, **options)
-        assert register(connection, pool) == list(TABLES)
+            session.table(name).put(file.iter_batches(), schema=file.schema_arrow, **options)
+        assert register(connection, session) == list(TABLES)
         yield connection
         for name in TABLES:
-            pool.table(name).drop()
+            session.table(name).drop()
 
 
 def test_all_rows_are_there(spread):

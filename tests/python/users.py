@@ -24,7 +24,7 @@ def reachable(socket: os.PathLike) -> pathlib.Path:
 
 
 def as_user(uid: int, socket: os.PathLike, work: Callable[[oncilla.Session], Any]) -> Any:
-    """What `work(pool)` returns in a child of that uid; the oncilla.Error that it raises is given back."""
+    """What `work(session)` returns in a child of that uid; the oncilla.Error that it raises is given back."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -32,9 +32,9 @@ def as_user(uid: int, socket: os.PathLike, work: Callable[[oncilla.Session], Any
             os.setgroups([])
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
-            with oncilla.connect(reachable(socket)) as pool:
+            with oncilla.connect(reachable(socket)) as session:
                 try:
-                    said: Any = work(pool)
+                    said: Any = work(session)
                 except oncilla.Error as error:
                     said = {"code": error.code, "text": str(error)}
         except BaseException:
