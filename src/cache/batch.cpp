@@ -33,14 +33,16 @@ void Batch::add(Sent packet) {
   packets_.push_back(std::move(packet));
 }
 
-std::vector<std::byte> Batch::write() const {
+BatchBytes Batch::write() const {
   OCM_ASSERT(!packets_.empty());
   Head head;
   head.from = from_, head.to = to_;
   head.page_bytes = static_cast<uint32_t>(page_bytes_);
   head.count = static_cast<uint32_t>(packets_.size());
-  std::vector<std::byte> out(sizeof(Head) + bytes_);
-  std::byte* at = out.data() + sizeof(Head);
+  BatchBytes out;
+  out.count = sizeof(Head) + bytes_;
+  out.bytes = std::make_unique_for_overwrite<std::byte[]>(out.count);
+  std::byte* at = out.bytes.get() + sizeof(Head);
   for (const Sent& packet : packets_) {
     std::memcpy(at, packet.header.data(), kPacketBytes);
     at += kPacketBytes;
@@ -51,8 +53,8 @@ std::vector<std::byte> Batch::write() const {
     at += page_bytes_;
     ++head.pages;
   }
-  std::memcpy(out.data(), &head, sizeof(Head));
-  OCM_DASSERT(at == out.data() + out.size());
+  std::memcpy(out.bytes.get(), &head, sizeof(Head));
+  OCM_DASSERT(at == out.bytes.get() + out.count);
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,10 @@ struct Sent {
   PageBytes bytes;  // null, or a page
 };
 
+struct BatchBytes {
+  std::unique_ptr<std::byte[]> bytes;
+  size_t count = 0;
+};
 /// Gathers packets between the same two runs of daemons, of pages of one length.
 class Batch {
  public:
@@ -34,8 +39,8 @@ class Batch {
   void add(Sent packet);
   size_t count() const { return packets_.size(); }
   uint64_t page_bytes() const { return page_bytes_; }
-  /// The message; not empty.
-  std::vector<std::byte> write() const;
+  /// Of one packet at least.
+  BatchBytes write() const;
 
  private:
   uint64_t bytes_with(const Sent& packet) const;

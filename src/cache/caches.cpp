@@ -27,9 +27,10 @@ class Caches::Clock {
   }
 
   const CachesOptions& options() const { return options_; }
-  void send_by(Send send) {
+  void send_by(Send send, std::function<void()> all_sent) {
     OCM_ASSERT(!send_);
     send_ = std::move(send);
+    all_sent_ = std::move(all_sent);
   }
 
   PageCache& of(uint64_t page_bytes) {
@@ -72,6 +73,9 @@ class Caches::Clock {
     }
     void send(NodeNumber to, const PacketHeader& header, const PageBytes& bytes) override {
       if (clock.send_) clock.send_(to, cache.page_bytes(), header, bytes);
+    }
+    void all_sent() override {
+      if (clock.all_sent_) clock.all_sent_();
     }
     void due_changed() override { clock.due_changed(); }
     Clock& clock;
@@ -129,6 +133,7 @@ class Caches::Clock {
 
   const CachesOptions options_;
   Send send_;
+  std::function<void()> all_sent_;
   std::mutex making_;  // of() makes one at a time, without the lock below
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -140,7 +145,9 @@ class Caches::Clock {
 Caches::Caches(const CachesOptions& options) : clock_(std::make_unique<Clock>(options)) {}
 Caches::~Caches() = default;
 NodeNumber Caches::self() const { return clock_->options().self; }
-void Caches::send_by(Send send) { clock_->send_by(std::move(send)); }
+void Caches::send_by(Send send, std::function<void()> all_sent) {
+  clock_->send_by(std::move(send), std::move(all_sent));
+}
 PageCache& Caches::of(uint64_t page_bytes) { return clock_->of(page_bytes); }
 PageCache* Caches::find(uint64_t page_bytes) { return clock_->find(page_bytes); }
 std::vector<PageCache*> Caches::all() { return clock_->all(); }

@@ -29,8 +29,8 @@ class Caches {
   Caches& operator=(const Caches&) = delete;
 
   NodeNumber self() const;
-  /// Packets leave by `send`, which any thread calls. Once, before an extent of another node is attached.
-  void send_by(Send send);
+  /// Packets leave by `send` and `all_sent`, which any thread calls. Once, before an extent of another node is attached.
+  void send_by(Send send, std::function<void()> all_sent);
 
   static constexpr uint64_t kPageBytesLeast = 4096, kPageBytesMost = uint64_t{4} << 20;
   static bool is_page_length(uint64_t bytes) {

@@ -57,6 +57,8 @@ class PageCache::Turn {
   ~Turn() {
     cache_.settle(now_ns);
     cache_.flush(now_ns);
+    if (std::exchange(cache_.sends_, false))
+      cache_.leaving_.push_back([&ports = cache_.ports_] { ports.all_sent(); });
     const uint64_t due = cache_.next_due_ns(now_ns);
     const bool earlier = due < cache_.told_due_ns_;
     cache_.told_due_ns_ = due;
@@ -398,6 +400,7 @@ void PageCache::settle(uint64_t now_ns) {
 
 void PageCache::send(NodeNumber to, const Packet& packet) {
   ++packets_sent_;
+  sends_ = true;
   leaving_.push_back([this, to, header = write_packet(packet), bytes = packet.parcel.bytes] {
     ports_.send(to, header, bytes);
   });

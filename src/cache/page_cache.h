@@ -51,6 +51,8 @@ class PageCache {
     virtual uint64_t random() = 0;
     /// `bytes`: null, or page_bytes of them. It may be lost, and come twice or later than others.
     virtual void send(NodeNumber to, const PacketHeader& header, const PageBytes& bytes) = 0;
+    /// Nothing more follows at once: what was sent may leave together.
+    virtual void all_sent() {}
     /// due_ns() may be earlier than it was.
     virtual void due_changed() = 0;
   };
@@ -199,6 +201,7 @@ class PageCache {
   std::vector<Local> local_;
   std::set<NodeNumber> faulty_homes_;
   std::vector<std::function<void()>> leaving_;  // K1
+  bool sends_ = false;                          // packets are in it
   uint64_t under_way_ = 0;                      // accesses to the storage, and lists of what leaves
   std::condition_variable nothing_is_under_way_;
   uint64_t told_due_ns_ = ~uint64_t{0};

@@ -14,7 +14,6 @@
 
 #include "base/assert.h"
 #include "fabric/registry/registry.h"
-#include "fabric/wait.h"
 #include "os/crypto.h"
 #include "os/interrupt.h"
 
@@ -22,8 +21,9 @@ namespace ocm::node {
 
 namespace {
 
-/// A daemon sends another one so many at once: while one is read there the next is on its way.
-constexpr size_t kBatchesAtOnce = 4;
+/// A daemon sends another one so many at once: while one is read there others are on their way.
+constexpr size_t kBatchesAtOnce = 8;
+constexpr int kLookMs = 20;
 /// Couriers have fewer under way (B2): 64 for each of their channels.
 constexpr size_t kWaitingMost = 4096;
 constexpr uint64_t kAgainNs = 100'000'000;
@@ -56,6 +56,9 @@ class PageMail::Box final : public Staged {
 };
 
 /// What leaves for one run of a daemon.
+///
+/// Who has something to send sends it, and what others add meanwhile: one at a time. The thread connects, and looks after
+/// what the network does not take at once, or does not answer.
 class PageMail::Sender {
  public:
   Sender(const Core& core, Directory& directory, const control::NodeInfo& node)
@@ -86,10 +89,14 @@ class PageMail::Sender {
       if (ends_.load() || connector_ == nullptr || waiting_.size() >= kWaitingMost) return;  // B2
       if (!is_started()) return;
       waiting_.push_back({page_bytes, std::move(packet)});
-      if (!std::exchange(sleeps_, false)) return;
+      has_waiting_.store(true);
     }
-    ring();
   }
+  /// What was pushed leaves.
+  void flush() {
+    if (has_waiting_.load()) one_at_a_time([this] { send_what_waits(false); });
+  }
+  bool has_waiting() const { return has_waiting_.load(); }
   void end() {
     const std::lock_guard lock(mutex_);
     ends_.store(true);
@@ -105,9 +112,13 @@ class PageMail::Sender {
     uint64_t page_bytes;
     cache::Sent packet;
   };
+  struct Plan {
+    pollfd on = {-1, 0, 0};
+    int timeout_ms = -1;
+  };
   struct Flight {
     fabric::Op op;
-    std::vector<std::byte> bytes;
+    cache::BatchBytes message;
   };
 
   /// False: the system has no thread or no descriptor now.
@@ -127,52 +138,64 @@ class PageMail::Sender {
     [[maybe_unused]] const ssize_t written = ::write(bell_.get(), &one, sizeof(one));
   }
 
-  void run() {
-    const os::InterruptedBy its_end(
-        [](int, void* self) { return static_cast<Sender*>(self)->ends_.load() ? 1 : 0; }, this);
-    fabric::Waiter waiter;
-    uint64_t moved = 0;
-    while (!ends_.load()) {
-      bool did = post_what_waits();
-      if (channel_ != nullptr) {
-        const uint64_t now_ns = os::now_ns();
-        channel_->progress(now_ns, core_.config.failure_deadline_ns());
-        if (const uint64_t total = channel_->moved_total(); total != moved) {
-          moved = total;
-          did = true;
-        }
-        reap();
-      }
-      if (did) {
-        waiter.moved(os::now_ns());
-      } else if (flights_.empty() || !waiter.spins(os::now_ns())) {
-        sleep();
-        waiter.moved(os::now_ns());
-      }
-    }
-    if (channel_ == nullptr) return;
-    for (const auto& flight : flights_) channel_->withdraw(flight->op);
-    channel_.reset();
+  /// Runs `what`, one thread at a time: who finds another one in it leaves it to that one.
+  template <class What>
+  void one_at_a_time(What what) {
+    uint32_t asked = 1;
+    if (asked_.fetch_add(1) != 0) return;
+    do {
+      what();
+      asked = asked_.fetch_sub(asked) - asked;
+    } while (asked != 0);
   }
-
-  /// False: nothing waits, or all that may be is under way.
-  bool post_what_waits() {
-    if (flights_.size() >= kBatchesAtOnce) return false;
-    std::optional<cache::Batch> batch = take();
-    if (!batch.has_value()) return false;
-    if (!connect()) return true;
+  void send_what_waits(bool is_thread) {
+    if (is_thread && !is_empty()) connect();
+    if (channel_ != nullptr) look();
+    while (!ends_.load() && can_post()) {
+      const std::optional<cache::Batch> batch = take();
+      if (!batch.has_value()) break;
+      post(*batch);
+    }
+    plan(is_thread);
+  }
+  bool can_post() const {
+    return channel_ != nullptr && channel_->is_usable() && flights_.size() < kBatchesAtOnce;
+  }
+  /// What the thread is to wait for; it is told if that is more than it does.
+  void plan(bool is_thread) {
+    Plan next;
+    if (channel_ != nullptr && !flights_.empty()) {
+      const fabric::Channel::PollOn on = channel_->poll_on();
+      const bool is_full = flights_.size() >= kBatchesAtOnce;
+      if (is_full || (on.events & POLLOUT) != 0) next.on = {on.fd, on.events, 0};
+      next.timeout_ms = on.fd < 0 ? 1 : kLookMs;
+    }
+    const std::lock_guard lock(mutex_);
+    const bool is_more = (next.on.events & ~plan_.on.events) != 0 ||
+                         (plan_.timeout_ms < 0 && next.timeout_ms >= 0) || (!waiting_.empty() && !can_post());
+    plan_ = next;
+    if (is_more && !is_thread) ring();
+  }
+  void look() {
+    channel_->progress(os::now_ns(), core_.config.failure_deadline_ns());
+    while (!flights_.empty() && flights_.front()->op.done()) flights_.pop_front();
+  }
+  void post(const cache::Batch& batch) {
     auto flight = std::make_unique<Flight>();
-    flight->bytes = batch->write();
+    flight->message = batch.write();
     flight->op.opcode = fabric::OpCode::kPut;
     flight->op.index = index_;
-    flight->op.local = flight->bytes.data();
-    flight->op.bytes = flight->bytes.size();
+    flight->op.local = flight->message.bytes.get();
+    flight->op.bytes = flight->message.count;
     channel_->post(flight->op);
     channel_->flush();
     flights_.push_back(std::move(flight));
-    return true;
   }
 
+  bool is_empty() {
+    const std::lock_guard lock(mutex_);
+    return waiting_.empty();
+  }
   std::optional<cache::Batch> take() {
     const std::lock_guard lock(mutex_);
     if (waiting_.empty()) return std::nullopt;
@@ -183,18 +206,42 @@ class PageMail::Sender {
       waiting_.pop_front();
     }
     OCM_ASSERT(batch.count() != 0);  // send() takes no page that does not fit
+    has_waiting_.store(!waiting_.empty());
     return batch;
   }
+  void drop_all() {
+    const std::lock_guard lock(mutex_);
+    waiting_.clear();
+    has_waiting_.store(false);
+  }
 
-  /// There is a channel that can be used. One that could not be made is tried again after a while: until then all is dropped.
-  bool connect() {
-    if (channel_ != nullptr && channel_->is_usable()) return true;
-    if (channel_ != nullptr) {
-      for (const auto& flight : flights_) channel_->withdraw(flight->op);
-      flights_.clear();
-      channel_.reset();
+  void run() {
+    const os::InterruptedBy its_end(
+        [](int, void* self) { return static_cast<Sender*>(self)->ends_.load() ? 1 : 0; }, this);
+    while (!ends_.load()) {
+      one_at_a_time([this] { send_what_waits(true); });
+      sleep();
     }
-    if (os::now_ns() < again_ns_) return false;
+    for (bool ended = false; !ended; std::this_thread::yield()) {
+      one_at_a_time([&] {
+        disconnect();
+        ended = true;
+      });
+    }
+  }
+
+  void disconnect() {
+    if (channel_ == nullptr) return;
+    for (const auto& flight : flights_) channel_->withdraw(flight->op);
+    flights_.clear();
+    channel_.reset();
+  }
+  /// The thread's: there is a channel that can be used, or all that waits is dropped. One that could not be made is tried
+  /// again after a while.
+  void connect() {
+    if (channel_ != nullptr && channel_->is_usable()) return;
+    disconnect();
+    if (os::now_ns() < again_ns_) return drop_all();
     const os::Deadline deadline = os::Deadline::after_ns(core_.config.failure_deadline_ns());
     auto made = connector_->connect(address_, who_, deadline);
     if (made.is_ok()) {
@@ -202,36 +249,24 @@ class PageMail::Sender {
       if (index.is_ok()) {
         channel_ = std::move(*made);
         index_ = *index;
-        return true;
+        return;
       }
     }
     again_ns_ = os::now_ns() + kAgainNs;
-    return false;
+    drop_all();
   }
 
-  void reap() {
-    while (!flights_.empty() && flights_.front()->op.done()) flights_.pop_front();
-  }
-
-  /// Until there is more to send, or the channel has something.
+  /// The thread's: until it is rung for, the channel takes or says something that is waited for, or it is time to look.
   void sleep() {
+    Plan plan;
     {
       const std::lock_guard lock(mutex_);
-      if (ends_.load() || (!waiting_.empty() && flights_.size() < kBatchesAtOnce)) return;
-      sleeps_ = true;
+      plan = plan_;
     }
-    pollfd on[2] = {{bell_.get(), POLLIN, 0}, {-1, 0, 0}};
-    int timeout_ms = -1;
-    if (channel_ != nullptr && !flights_.empty()) {
-      const fabric::Channel::PollOn its = channel_->poll_on();
-      on[1] = {its.fd, its.events, 0};
-      timeout_ms = its.fd < 0 ? 1 : 100;  // progress() looks whether it stands still
-    }
-    ::poll(on, 2, timeout_ms);
+    pollfd on[2] = {{bell_.get(), POLLIN, 0}, plan.on};
+    ::poll(on, 2, plan.timeout_ms);
     uint64_t rung = 0;
     [[maybe_unused]] const ssize_t got = ::read(bell_.get(), &rung, sizeof(rung));
-    const std::lock_guard lock(mutex_);
-    sleeps_ = false;
   }
 
   const Core& core_;
@@ -241,16 +276,17 @@ class PageMail::Sender {
   FabricAddress address_;
   ExtentDescriptor mailbox_;
   std::atomic<bool> ends_{false};
-  std::mutex mutex_;  // guards waiting_, sleeps_, and the thread's start
+  std::mutex mutex_;  // guards these
   std::deque<Waiting> waiting_;
-  bool sleeps_ = false;
-  os::Fd bell_;
-  // The thread's.
+  std::atomic<bool> has_waiting_{false};  // also read without it
+  Plan plan_;
+  os::Fd bell_;                     // opened before the thread starts
+  std::thread thread_;              // started once
+  std::atomic<uint32_t> asked_{0};  // of one_at_a_time(), which guards these
   std::unique_ptr<fabric::Channel> channel_;
   uint32_t index_ = 0;
   std::deque<std::unique_ptr<Flight>> flights_;
   uint64_t again_ns_ = 0;
-  std::thread thread_;
 };
 
 PageMail::PageMail(Core& core, Directory& directory, cache::Caches& caches)
@@ -260,7 +296,8 @@ PageMail::PageMail(Core& core, Directory& directory, cache::Caches& caches)
                                       std::make_shared<Box>(core.partition, caches));
   OCM_ASSERT(is_new);
   caches.send_by([this](cache::NodeNumber to, uint64_t page_bytes, const cache::PacketHeader& header,
-                        const cache::PageBytes& bytes) { send(to, page_bytes, header, bytes); });
+                        const cache::PageBytes& bytes) { send(to, page_bytes, header, bytes); },
+                 [this] { flush(); });
 }
 
 PageMail::~PageMail() { stop(); }
@@ -302,6 +339,17 @@ void PageMail::send(cache::NodeNumber to, uint64_t page_bytes, const cache::Pack
     sender = known->second;
   }
   sender->push(page_bytes, {header, bytes});
+}
+
+void PageMail::flush() {
+  std::vector<std::shared_ptr<Sender>> senders;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [run, sender] : senders_) {
+      if (sender->has_waiting()) senders.push_back(sender);
+    }
+  }
+  for (const auto& sender : senders) sender->flush();
 }
 
 void PageMail::stop() {

@@ -5,7 +5,7 @@
 //   B1 a daemon's mailbox takes what the capability opens that the cluster's token gives, and nothing else.
 //   B2 what cannot be sent is dropped: couriers repeat it (cache/courier), and bound what waits here.
 //   B3 a run of a daemon has one sender, a thread, as long as the view shows that run.
-// Threads: node_appeared() and stop() the loop's, or before it runs and after; send() any.
+// Threads: node_appeared() and stop() the loop's, or before it runs and after; send() and flush() any.
 #pragma once
 
 #include <map>
@@ -38,6 +38,8 @@ class PageMail {
   void node_appeared(const control::NodeInfo& node);
   void send(cache::NodeNumber to, uint64_t page_bytes, const cache::PacketHeader& header,
             const cache::PageBytes& bytes);
+  /// What send() was given leaves now.
+  void flush();
   /// Ends the threads; what is sent from now on is dropped.
   void stop();
 
