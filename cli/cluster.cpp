@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/http.h"
+#include "cli/json_output.h"
 #include "cli/node_status.h"
 #include "tools/exit_code.h"
 #include "tools/output.h"
@@ -47,8 +48,6 @@ Result<Json> fetch(const Globals& globals, const std::string& asked) {
   return found;
 }
 
-void put(const Json& found) { puts(found.dump(2, ' ', false, Json::error_handler_t::replace).c_str()); }
-
 void print(const Json& found) {
   const std::string coordinator = text(found, "coordinator");
   if (!coordinator.empty())
@@ -73,7 +72,7 @@ void print(const Json& found) {
 int run_show(const Globals& globals, const ShowOptions& options) {
   const Result<Json> found = fetch(globals, options.http);
   if (!found.is_ok()) return fail(found.status());
-  options.json ? put(found.value()) : print(found.value());
+  options.json ? put_json(found.value()) : print(found.value());
   return text(found.value(), "coordinator").empty() ? kExitNoCluster : kExitOk;
 }
 
@@ -106,18 +105,16 @@ int run_found(const Globals& globals, const FoundOptions& options) {
       http_post(http.value(), "/cluster/found?node=" + options.node, kPatienceNs);
   if (!body.is_ok()) return fail(body.status());
   if (options.json)
-    put({{"founded_at", options.node}});
+    put_json({{"founded_at", options.node}});
   else
     printf("founded the cluster at %s: it becomes the coordinator within a second\n", options.node.c_str());
   return kExitOk;
 }
 
-constexpr const char* kHttpHelp = "The local daemon's HTTP socket [http.sock beside the daemon's socket]";
-
 void add_show(Command& group, const Globals& globals) {
   auto options = std::make_shared<ShowOptions>();
   group.add("show", "Show the coordinator, and who votes for it")
-      .text("--http", options->http, "PATH", kHttpHelp)
+      .text("--http", options->http, "PATH", kHttpSocketHelp)
       .flag("--json", options->json, "Print JSON")
       .runs([options, &globals] { return run_show(globals, *options); });
 }
@@ -127,7 +124,7 @@ void add_found(Command& group, const Globals& globals) {
   group.add("found", "Found the cluster anew, where a majority of its voters is gone for good")
       .required_text("--node", options->node, "The node that becomes the coordinator")
       .flag("--yes", options->yes, "Do it: without this, only say what it does")
-      .text("--http", options->http, "PATH", kHttpHelp)
+      .text("--http", options->http, "PATH", kHttpSocketHelp)
       .flag("--json", options->json, "Print JSON")
       .runs([options, &globals] { return run_found(globals, *options); });
 }

@@ -19,6 +19,7 @@ void add_bench(CommandLine& line);
 void add_doctor(CommandLine& line);
 void add_pool(CommandLine& line);
 void add_demo(CommandLine& line);
+void add_cache(CommandLine& line);
 void add_cluster(CommandLine& line);
 void add_completion(CommandLine& line);
 

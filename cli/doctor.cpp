@@ -5,6 +5,7 @@
 
 #include "cli/check.h"
 #include "cli/commands.h"
+#include "cli/json_output.h"
 #include "tools/exit_code.h"
 #include "tools/output.h"
 
@@ -31,7 +32,7 @@ void print_json(const std::vector<Check>& checks, bool failed) {
                     {"found", check.found},
                     {"fix", check.fix}});
   }
-  puts(Json{{"ok", !failed}, {"checks", list}}.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  put_json(Json{{"ok", !failed}, {"checks", list}});
 }
 
 void print_table(const std::vector<Check>& checks) {

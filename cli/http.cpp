@@ -107,6 +107,8 @@ Result<std::string> ask(const char* method, const std::string& address, const st
   const size_t space = reply.find(' ');
   if (!reply.starts_with("HTTP/1.") || head == std::string::npos || reply.compare(space + 1, 3, "200") != 0) {
     const std::string body = head == std::string::npos ? "" : reply.substr(head + 4);
+    if (reply.compare(space + 1, 3, "400") == 0)
+      return Status(Code::kInvalidArgument, body.substr(0, body.find('\n')));
     if (reply.compare(space + 1, 3, "403") == 0)
       return Status(Code::kPermission, body.substr(0, body.find('\n')));
     if (reply.compare(space + 1, 3, "404") == 0)

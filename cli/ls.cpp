@@ -7,6 +7,7 @@
 #include "base/ids.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/json_output.h"
 #include "cli/placement.h"
 #include "tools/exit_code.h"
 #include "tools/output.h"
@@ -38,7 +39,7 @@ void print_json(const std::vector<ocm_name_info>& names) {
                     {"lost", info.lost},
                     {"replicas_missing", info.replicas_missing}});
   }
-  puts(list.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  put_json(list);
 }
 
 void print_table(const std::vector<ocm_name_info>& names) {

@@ -25,6 +25,7 @@ int run(int argc, char** argv) {
     add_bench(line);
     add_doctor(line);
     add_pool(line);
+    add_cache(line);
     add_cluster(line);
     add_demo(line);
     add_completion(line);

@@ -59,6 +59,31 @@ std::vector<PoolLoad> pools_in(const Parsed& object) {
   return pools;
 }
 
+CacheLoad cache_in(const Parsed& object) {
+  CacheLoad cache;
+  const auto it = object.find("cache");
+  if (it == object.end() || !it->is_object()) return cache;
+  cache.is_there = true;
+  cache.bytes_limit = number(*it, "bytes_limit");
+  cache.bytes_used = number(*it, "bytes_used");
+  cache.bytes_dirty = number(*it, "bytes_dirty");
+  cache.served = number(*it, "served");
+  cache.missed = number(*it, "missed");
+  cache.upgraded = number(*it, "upgraded");
+  cache.failed = number(*it, "failed");
+  cache.from_home = number(*it, "from_home");
+  cache.from_other = number(*it, "from_other");
+  cache.supplied = number(*it, "supplied");
+  cache.invalidated = number(*it, "invalidated");
+  cache.evicted = number(*it, "evicted");
+  cache.cleaned = number(*it, "cleaned");
+  cache.device_reads = number(*it, "device_reads");
+  cache.device_writes = number(*it, "device_writes");
+  cache.device_errors = number(*it, "device_read_errors") + number(*it, "device_write_errors");
+  cache.lost = number(*it, "lost");
+  return cache;
+}
+
 }  // namespace
 
 Result<NodeStatus> parse_node_status(const std::string& source) {
@@ -73,6 +98,7 @@ Result<NodeStatus> parse_node_status(const std::string& source) {
   status.extents = number(json, "extents");
   status.session_count = number(json, "session_count");
   status.pools = pools_in(json);
+  status.cache = cache_in(json);
   for (const Parsed& each : items(json, "fabrics", "fabric")) {
     status.fabrics.push_back(
         {name_or_number(each, "fabric", [](int n) { return fabric_name(static_cast<Fabric>(n)); }),
@@ -102,6 +128,22 @@ Result<NodeStatus> fetch_node_status(const std::string& address, const std::stri
   const std::string path = node.empty() ? "/status" : "/status?node=" + node;
   OCM_TRY_ASSIGN(const std::string body, http_get(address, path));
   return parse_node_status(body);
+}
+
+Result<ClusterStatus> fetch_cluster_status(const std::string& http) {
+  ClusterStatus out;
+  OCM_TRY_ASSIGN(out.entry, fetch_node_status(http));
+  for (const PeerView& peer : out.entry.peers) {
+    if (peer.name == out.entry.name) {
+      out.nodes[peer.name] = out.entry;
+      continue;
+    }
+    if (peer.state == "dead") continue;
+    Result<NodeStatus> status =
+        is_local(http) ? fetch_node_status(http, peer.name) : fetch_node_status(peer.http);
+    if (status.is_ok()) out.nodes[peer.name] = std::move(status).value();
+  }
+  return out;
 }
 
 std::string missing_replicas_text(const PeerView& node) {

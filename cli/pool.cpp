@@ -125,8 +125,6 @@ std::string counted(uint64_t count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-void put_json(const Json& value) { puts(value.dump(2, ' ', false, Json::error_handler_t::replace).c_str()); }
-
 void add_pool(CommandLine& line) {
   Command group = line.add("pool", "Make, verify and explain durable pools, without a daemon");
   add_create(group);

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/json_output.h"
 #include "memory/nvme/offline.h"
 
 namespace ocm::cli {
@@ -20,6 +20,5 @@ std::string pool_name(const nvme::Identity& identity);
 std::string owner_text(const nvme::Identity& identity);
 /// "3 pages", "1 page".
 std::string counted(uint64_t count, const char* what);
-void put_json(const nlohmann::ordered_json& value);
 
 }  // namespace ocm::cli

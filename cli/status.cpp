@@ -7,6 +7,7 @@
 #include "base/ids.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/json_output.h"
 #include "cli/node_status.h"
 #include "tools/exit_code.h"
 #include "tools/output.h"
@@ -132,7 +133,7 @@ int run_status(const Globals& globals, bool json) {
                         {"replica_copy_bytes_done", node.copy_bytes_done}});
     }
     out["replicas_missing"] = copies;
-    puts(out.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    put_json(out);
     return code;
   }
   print_table(nodes.value());

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/http.h"
+#include "cli/json_output.h"
 #include "cli/node_status.h"
 #include "tools/exit_code.h"
 #include "tools/output.h"
@@ -103,7 +104,7 @@ int run_stop_check(const Globals& globals, const StopCheckOptions& options) {
     return fail(Status(Code::kProtocol, "/stop-check is not what a daemon says"));
   }
   if (options.json) {
-    puts(found.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    put_json(found);
   } else {
     print(found);
   }

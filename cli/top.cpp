@@ -32,10 +32,8 @@ struct TopOptions {
 };
 
 /// One look at the cluster.
-struct Sample {
+struct Sample : ClusterStatus {
   uint64_t at_ns = 0;
-  NodeStatus entry;  // what the local daemon says
-  std::map<std::string, NodeStatus> nodes;
 };
 
 struct SessionRate {
@@ -50,6 +48,9 @@ struct NodeRate {
   uint64_t extents = 0, errors = 0;
   size_t sessions = 0;
   double put = 0, get = 0, operations = 0;
+  CacheLoad cache;
+  double cached = 0;           // accesses to its page caches in a second
+  std::optional<double> hits;  // of them: asked nobody
 };
 struct View {
   std::vector<NodeRate> nodes;
@@ -58,17 +59,7 @@ struct View {
 
 Result<Sample> take_sample(const std::string& http) {
   Sample sample;
-  OCM_TRY_ASSIGN(sample.entry, fetch_node_status(http));
-  for (const PeerView& peer : sample.entry.peers) {
-    if (peer.name == sample.entry.name) {
-      sample.nodes[peer.name] = sample.entry;
-      continue;
-    }
-    if (peer.state == "dead") continue;
-    Result<NodeStatus> status =
-        is_local(http) ? fetch_node_status(http, peer.name) : fetch_node_status(peer.http);
-    if (status.is_ok()) sample.nodes[peer.name] = std::move(status).value();
-  }
+  OCM_TRY_ASSIGN(static_cast<ClusterStatus&>(sample), fetch_cluster_status(http));
   sample.at_ns = os::now_ns();
   return sample;
 }
@@ -114,6 +105,10 @@ void add_node(View& view, const PeerView& peer, const Sample& before, const Samp
     node.put = rate(earlier.put_bytes, counters.put_bytes, seconds);
     node.get = rate(earlier.get_bytes, counters.get_bytes, seconds);
     node.operations = rate(earlier.operations, counters.operations, seconds);
+    node.cache = status->second.cache;
+    const CacheLoad before_it = known ? old->second.cache : node.cache;
+    node.cached = rate(before_it.served, node.cache.served, seconds);
+    if (node.cached > 0) node.hits = rate(before_it.hits(), node.cache.hits(), seconds) / node.cached;
     for (const SessionLoad& load : status->second.sessions) {
       const SessionLoad* then = known ? find_session(old->second, load.session) : nullptr;
       if (then == nullptr) then = &load;
@@ -155,7 +150,11 @@ Json to_json(const View& view) {
                      {"put_bytes_per_second", node.put},
                      {"get_bytes_per_second", node.get},
                      {"operations_per_second", node.operations},
-                     {"errors", node.errors}});
+                     {"errors", node.errors},
+                     {"cache_bytes_used", node.cache.bytes_used},
+                     {"cache_bytes_limit", node.cache.bytes_limit},
+                     {"cache_accesses_per_second", node.cached},
+                     {"cache_hits", node.hits.has_value() ? Json(*node.hits) : Json()}});
   }
   for (const SessionRate& each : view.sessions) {
     sessions.push_back({{"node", each.node},
@@ -171,9 +170,15 @@ Json to_json(const View& view) {
   return {{"nodes", nodes}, {"sessions", sessions}};
 }
 
+/// "97 %"; of a node whose cache nobody used, nothing.
+std::string hits_text(const NodeRate& node) {
+  if (!node.hits.has_value()) return "-";
+  return std::to_string(static_cast<int>(*node.hits * 100)) + " %";
+}
+
 std::string to_text(const View& view) {
   Table nodes({"NODE", "STATE", ">OFFERED", ">USED", ">", ">READY", ">EXTENTS", ">SESSIONS", ">PUT", ">GET",
-               ">OPS/S", ">ERRORS"});
+               ">OPS/S", ">CACHED", ">HITS", ">ERRORS"});
   for (const NodeRate& node : view.nodes) {
     const int state = node.peer.state == "alive"      ? OCM_NODE_ALIVE
                       : node.peer.state == "dead"     ? OCM_NODE_DEAD
@@ -188,7 +193,10 @@ std::string to_text(const View& view) {
                node.reached ? std::to_string(node.sessions) : unknown,
                node.reached ? format_rate(node.put) : unknown, node.reached ? format_rate(node.get) : unknown,
                node.reached ? std::to_string(static_cast<uint64_t>(node.operations)) : unknown,
-               node.reached ? std::to_string(node.errors) : unknown});
+               node.cache.is_there ? format_bytes(node.cache.bytes_used)
+               : node.reached      ? "-"
+                                   : unknown,
+               hits_text(node), node.reached ? std::to_string(node.errors) : unknown});
   }
   std::string text = nodes.to_string() + "\n";
   for (const NodeRate& node : view.nodes) {

@@ -1,6 +1,7 @@
 #include "cache/caches.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -16,7 +17,7 @@ namespace ocm::cache {
 
 class Caches::Clock {
  public:
-  explicit Clock(const CachesOptions& options) : options_(options) {}
+  explicit Clock(const CachesOptions& options) : options_(options), bytes_(options.bytes) {}
   ~Clock() {
     {
       const std::lock_guard lock(mutex_);
@@ -40,8 +41,9 @@ class Caches::Clock {
       const std::lock_guard lock(mutex_);
       if (const auto known = caches_.find(page_bytes); known != caches_.end()) return known->second->cache;
     }
-    const size_t count = all().size() + 1;
-    for (PageCache* one : all()) one->resize(frames(one->page_bytes(), count));
+    const std::vector<PageCache*> others = all();
+    const size_t count = others.size() + 1;
+    for (PageCache* one : others) one->resize(frames(one->page_bytes(), count));
     auto made = std::make_unique<One>(*this, options_for(page_bytes, count));
     const std::lock_guard lock(mutex_);
     PageCache& cache = caches_.emplace(page_bytes, std::move(made)).first->second->cache;
@@ -49,6 +51,13 @@ class Caches::Clock {
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     return cache;
   }
+  void resize(uint64_t bytes) {
+    const std::lock_guard making(making_);
+    bytes_.store(bytes);
+    const std::vector<PageCache*> every = all();
+    for (PageCache* one : every) one->resize(frames(one->page_bytes(), every.size()));
+  }
+  uint64_t bytes() const { return bytes_.load(); }
   PageCache* find(uint64_t page_bytes) {
     const std::lock_guard lock(mutex_);
     const auto known = caches_.find(page_bytes);
@@ -86,7 +95,7 @@ class Caches::Clock {
   uint32_t frames(uint64_t page_bytes, size_t count) const {
     constexpr uint64_t kFramesMost = 1u << 30;
     return static_cast<uint32_t>(
-        std::clamp<uint64_t>(options_.bytes / count / page_bytes, Budget::kFewest, kFramesMost));
+        std::clamp<uint64_t>(bytes_.load() / count / page_bytes, Budget::kFewest, kFramesMost));
   }
   PageCacheOptions options_for(uint64_t page_bytes, size_t count) const {
     PageCacheOptions out;
@@ -132,9 +141,10 @@ class Caches::Clock {
   }
 
   const CachesOptions options_;
+  std::atomic<uint64_t> bytes_;  // changed under making_
   Send send_;
   std::function<void()> all_sent_;
-  std::mutex making_;  // of() makes one at a time, without the lock below
+  std::mutex making_;  // of() and resize(), one at a time, without the lock below
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ends_ = false, changed_due_ = false;
@@ -145,6 +155,8 @@ class Caches::Clock {
 Caches::Caches(const CachesOptions& options) : clock_(std::make_unique<Clock>(options)) {}
 Caches::~Caches() = default;
 NodeNumber Caches::self() const { return clock_->options().self; }
+uint64_t Caches::bytes() const { return clock_->bytes(); }
+void Caches::resize(uint64_t bytes) { clock_->resize(bytes); }
 void Caches::send_by(Send send, std::function<void()> all_sent) {
   clock_->send_by(std::move(send), std::move(all_sent));
 }

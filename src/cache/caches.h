@@ -29,6 +29,10 @@ class Caches {
   Caches& operator=(const Caches&) = delete;
 
   NodeNumber self() const;
+  /// Of memory for pages, of all caches together.
+  uint64_t bytes() const;
+  /// They take as much from now on; what is too much goes in the next seconds.
+  void resize(uint64_t bytes);
   /// Packets leave by `send` and `all_sent`, which any thread calls. Once, before an extent of another node is attached.
   void send_by(Send send, std::function<void()> all_sent);
 

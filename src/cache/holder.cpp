@@ -261,6 +261,7 @@ void Holder::act(Entry& entry, const NodeEvent& event, const NodeAction& action,
     case Act::kOverwrite: {  // W1
       OCM_ASSERT(!page.waiting.empty() && page.waiting.front().kind == PageAccess::Kind::kWrite &&
                  page.waiting.front().from.size() == page_bytes());
+      ++statistics_.served;
       perform(entry, page.waiting.front());
       page.waiting.pop_front();
       break;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,34 @@ struct SessionStats {
   bool operator==(const SessionStats&) const = default;
 };
 
+/// What a daemon's page caches have and did since it started; pages and accesses, unless it says bytes.
+struct CacheStats {
+  uint64_t bytes_limit = 0;  // of memory for pages
+  uint64_t bytes_used = 0;
+  uint64_t bytes_dirty = 0;  // of them: not written to their device yet
+  uint64_t served = 0;       // accesses
+  uint64_t missed = 0;       // of them: they asked for the page first
+  uint64_t upgraded = 0;     // of them: for the right to write
+  uint64_t failed = 0;       // accesses
+  uint64_t from_home = 0;    // pages that came from their home's device or cache
+  uint64_t from_other = 0;   // from another node's cache
+  uint64_t supplied = 0;     // to another node's cache
+  uint64_t invalidated = 0;  // since another node writes
+  uint64_t evicted = 0;
+  uint64_t cleaned = 0;            // written to their device, and kept
+  uint64_t read_ahead = 0;         // before they were asked for
+  uint64_t read_ahead_unused = 0;  // of them: gone unused
+  uint64_t device_reads = 0;       // pages whose home this is, as the next four
+  uint64_t device_writes = 0;
+  uint64_t device_read_errors = 0;
+  uint64_t device_write_errors = 0;
+  uint64_t lost = 0;             // no node has their newest bytes
+  uint64_t packets_sent = 0;     // to other nodes' caches
+  uint64_t packets_refused = 0;  // that no cache sends
+  uint64_t terms_ended = 0;      // a node whose pages are cached here was not heard in time
+  bool operator==(const CacheStats&) const = default;
+};
+
 struct Stats {
   std::string node;
   uint64_t at_ns = 0;
@@ -45,6 +74,7 @@ struct Stats {
   uint64_t extents_sharing_file = 0;  // of `extents`: unmapped ones
   uint64_t session_count = 0;         // also of those that are not listed
   CopyProgress copies;
+  std::optional<CacheStats> cache;  // none: nothing is cached there
   bool operator==(const Stats&) const = default;
 };
 

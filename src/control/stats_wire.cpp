@@ -62,6 +62,60 @@ void session_to(const SessionStats& session, wire::SessionStats& out) {
   out.set_get_bytes(session.get_bytes);
 }
 
+CacheStats cache_from(const wire::CacheStats& message) {
+  CacheStats out;
+  out.bytes_limit = message.bytes_limit();
+  out.bytes_used = message.bytes_used();
+  out.bytes_dirty = message.bytes_dirty();
+  out.served = message.served();
+  out.missed = message.missed();
+  out.upgraded = message.upgraded();
+  out.failed = message.failed();
+  out.from_home = message.from_home();
+  out.from_other = message.from_other();
+  out.supplied = message.supplied();
+  out.invalidated = message.invalidated();
+  out.evicted = message.evicted();
+  out.cleaned = message.cleaned();
+  out.read_ahead = message.read_ahead();
+  out.read_ahead_unused = message.read_ahead_unused();
+  out.device_reads = message.device_reads();
+  out.device_writes = message.device_writes();
+  out.device_read_errors = message.device_read_errors();
+  out.device_write_errors = message.device_write_errors();
+  out.lost = message.lost();
+  out.packets_sent = message.packets_sent();
+  out.packets_refused = message.packets_refused();
+  out.terms_ended = message.terms_ended();
+  return out;
+}
+
+void cache_to(const CacheStats& cache, wire::CacheStats& out) {
+  out.set_bytes_limit(cache.bytes_limit);
+  out.set_bytes_used(cache.bytes_used);
+  out.set_bytes_dirty(cache.bytes_dirty);
+  out.set_served(cache.served);
+  out.set_missed(cache.missed);
+  out.set_upgraded(cache.upgraded);
+  out.set_failed(cache.failed);
+  out.set_from_home(cache.from_home);
+  out.set_from_other(cache.from_other);
+  out.set_supplied(cache.supplied);
+  out.set_invalidated(cache.invalidated);
+  out.set_evicted(cache.evicted);
+  out.set_cleaned(cache.cleaned);
+  out.set_read_ahead(cache.read_ahead);
+  out.set_read_ahead_unused(cache.read_ahead_unused);
+  out.set_device_reads(cache.device_reads);
+  out.set_device_writes(cache.device_writes);
+  out.set_device_read_errors(cache.device_read_errors);
+  out.set_device_write_errors(cache.device_write_errors);
+  out.set_lost(cache.lost);
+  out.set_packets_sent(cache.packets_sent);
+  out.set_packets_refused(cache.packets_refused);
+  out.set_terms_ended(cache.terms_ended);
+}
+
 }  // namespace
 
 Stats from_wire(const wire::Stats& message) {
@@ -72,6 +126,7 @@ Stats from_wire(const wire::Stats& message) {
   out.extents_sharing_file = message.extents_sharing_file();
   out.session_count = message.session_count();
   out.copies = copies_from(message);
+  if (message.has_cache()) out.cache = cache_from(message.cache());
   for (const wire::FabricStats& one : message.fabrics()) out.fabrics.push_back(fabric_from(one));
   for (const wire::SessionStats& one : message.sessions()) out.sessions.push_back(session_from(one));
   for (const wire::PoolView& one : message.pools()) out.pools.push_back(from_wire(one));
@@ -86,6 +141,7 @@ void to_wire(const Stats& stats, wire::Stats& out) {
   out.set_extents_sharing_file(stats.extents_sharing_file);
   out.set_session_count(stats.session_count);
   copies_to(stats.copies, out);
+  if (stats.cache.has_value()) cache_to(*stats.cache, *out.mutable_cache());
   for (const FabricStats& one : stats.fabrics) fabric_to(one, *out.add_fabrics());
   for (const SessionStats& one : stats.sessions) session_to(one, *out.add_sessions());
   for (const PoolInfo& one : stats.pools) to_wire(one, *out.add_pools());

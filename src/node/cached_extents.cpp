@@ -143,6 +143,19 @@ void CachedExtents::enter(PeerHandlers& handlers) {
   handlers.on_now(PeerHandlers::Body::kCache, [this](const std::string& from, const wire::Envelope& request) {
     return answer(from, request.cache());
   });
+  handlers.on_now(PeerHandlers::Body::kResizeCache,
+                  [this](const std::string&, const wire::Envelope& request) -> Reply {
+                    const uint64_t bytes = request.resize_cache().bytes();
+                    if (home_.caches() == nullptr)
+                      return Status::of_node(Code::kUnsupported, core_.name,
+                                             " was started without a cache ([cache] bytes = 0)");
+                    if (bytes == 0)
+                      return Status(Code::kInvalidArgument,
+                                    "a cache has some memory; one without is a setting: [cache] bytes = 0");
+                    home_.caches()->resize(bytes);
+                    log::info("cache_resized", {{"bytes", bytes}});
+                    return Status();
+                  });
 }
 
 Reply CachedExtents::answer(const std::string& from, const wire::CacheRequest& request) const {

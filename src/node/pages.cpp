@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "control/stats_wire.h"
 #include "os/fd_reserve.h"
 #include "wire/control.h"
@@ -36,6 +37,50 @@ control::FabricStats fabric_stats(const fabric::Servers::One& one) {
   return out;
 }
 
+/// Of all caches together, one for each length of pages.
+control::CacheStats cache_stats(cache::Caches& caches) {
+  control::CacheStats out;
+  for (cache::PageCache* one : caches.all()) {
+    const cache::PageCache::Statistics its = one->statistics();
+    out.bytes_used += its.used * its.page_bytes;
+    out.bytes_dirty += its.dirty * its.page_bytes;
+    out.served += its.holder.served;
+    out.missed += its.holder.misses;
+    out.upgraded += its.holder.upgrades;
+    out.failed += its.holder.failed;
+    out.from_home += its.holder.from_home;
+    out.from_other += its.holder.from_peers;
+    out.supplied += its.holder.supplied;
+    out.invalidated += its.holder.invalidations;
+    out.evicted += its.holder.evicted;
+    out.cleaned += its.holder.cleaned;
+    out.read_ahead += its.holder.ahead;
+    out.read_ahead_unused += its.holder.ahead_unused;
+    out.device_reads += its.home.reads;
+    out.device_writes += its.home.writes;
+    out.device_read_errors += its.home.failed_reads;
+    out.device_write_errors += its.home.failed_writes;
+    out.lost += its.home.lost;
+    out.packets_sent += its.packets_sent;
+    out.packets_refused += its.packets_refused;
+    out.terms_ended += its.terms_ended;
+  }
+  out.bytes_limit = caches.bytes();
+  return out;
+}
+
+/// The rest of `query` after "key=", to the next '&'; empty if there is none.
+std::string asked_for(const std::string& query, const std::string& key) {
+  size_t at = 0;
+  while (at < query.size()) {
+    const size_t end = std::min(query.find('&', at), query.size());
+    if (query.compare(at, key.size() + 1, key + "=") == 0)
+      return query.substr(at + key.size() + 1, end - at - key.size() - 1);
+    at = end + 1;
+  }
+  return {};
+}
+
 }  // namespace
 
 uint32_t Pages::viewer(uint32_t uid) { return uid == ::geteuid() ? 0 : uid; }
@@ -49,6 +94,7 @@ control::Stats Pages::stats(uint32_t uid) const {
   out.extents = home_.extents();
   out.extents_sharing_file = home_.extents_sharing_file();
   out.copies = remaker_.progress();
+  if (home_.caches() != nullptr) out.cache = cache_stats(*home_.caches());
   constexpr size_t kSessionsMax = 4096;
   (void)sessions_.moved();
   out.session_count = sessions_.count();
@@ -75,9 +121,14 @@ Task<HttpServer::Answer> Pages::http(HttpServer::Request request) {
   constexpr std::string_view kNode = "?node=";
   const bool named = query != path.npos && request.path.compare(query, kNode.size(), kNode) == 0;
   const std::string node = named ? request.path.substr(query + kNode.size()) : std::string();
-  const bool founds = path == "/cluster/found";
-  if (founds != request.post) co_return Answer{405, "text/plain", founds ? "POST only\n" : "GET only\n"};
+  const bool founds = path == "/cluster/found", resizes = path == "/cache";
+  if ((founds || resizes) != request.post)
+    co_return Answer{405, "text/plain", founds || resizes ? "POST only\n" : "GET only\n"};
   if (founds) co_return co_await found(node, request.uid);
+  if (resizes) {
+    const std::string asked = query == path.npos ? "" : request.path.substr(query + 1);
+    co_return co_await resize_cache(asked_for(asked, "node"), asked_for(asked, "bytes"), request.uid);
+  }
   if (path == "/cluster") {
     if (!request.uid) co_return Answer{403, "text/plain", "on the Unix socket only\n"};
     co_return Answer{200, "application/json",
@@ -87,7 +138,7 @@ Task<HttpServer::Answer> Pages::http(HttpServer::Request request) {
   if (path == "/metrics") {
     co_return Answer{200, "text/plain; version=0.0.4; charset=utf-8",
                      prometheus_text(core_.metrics, servers_, sessions_.moved(), stats(0),
-                                     cluster_.fresh_view(), cluster_.names(), cache_statistics())};
+                                     cluster_.fresh_view(), cluster_.names())};
   }
   if (path == "/status" || path == "/stop-check") {
     if (path == "/status") co_return co_await status(node, request.uid);
@@ -153,6 +204,27 @@ Task<HttpServer::Answer> Pages::found(std::string node, std::optional<uint32_t> 
   co_return Answer{code, "text/plain", std::string(status.message()) + "\n"};
 }
 
+Task<HttpServer::Answer> Pages::resize_cache(std::string node, std::string bytes,
+                                             std::optional<uint32_t> uid) {
+  using Answer = HttpServer::Answer;
+  if (!uid || !is_privileged(*uid))
+    co_return Answer{403, "text/plain",
+                     "root and the daemon's own user alone change its memory, on the Unix socket\n"};
+  if (node.empty()) node = core_.name;
+  if (!knows(node)) co_return Answer{404, "text/plain", "no node named " + node.substr(0, 64) + "\n"};
+  const auto length = parse_bytes(bytes);
+  if (!length.is_ok())
+    co_return Answer{400, "text/plain", "bytes: " + std::string(length.status().message()) + "\n"};
+  wire::Envelope message;
+  message.mutable_resize_cache()->set_bytes(length.value());
+  const auto reply = co_await cluster_.homes().ask(node, std::move(message));
+  const Status status = reply.status();
+  if (status.is_ok()) co_return Answer{200, "application/json", "{}\n"};
+  const bool is_asker = status.code() == Code::kUnsupported || status.code() == Code::kInvalidArgument;
+  const int code = is_asker ? 400 : 503;
+  co_return Answer{code, "text/plain", std::string(status.message()) + "\n"};
+}
+
 Task<Reply> Pages::stats_of(std::string node, uint32_t uid) {
   if (node.empty()) node = core_.name;
   if (!knows(node)) {
@@ -161,13 +233,6 @@ Task<Reply> Pages::stats_of(std::string node, uint32_t uid) {
   wire::Envelope message;
   message.mutable_stats()->set_uid(uid);
   co_return control::reply_of(co_await cluster_.homes().ask(std::move(node), std::move(message)));
-}
-
-std::vector<cache::PageCache::Statistics> Pages::cache_statistics() const {
-  std::vector<cache::PageCache::Statistics> out;
-  if (home_.caches() == nullptr) return out;
-  for (cache::PageCache* one : home_.caches()->all()) out.push_back(one->statistics());
-  return out;
 }
 
 bool Pages::knows(const std::string& node) const {

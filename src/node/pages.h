@@ -7,7 +7,6 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "node/cluster.h"
 #include "node/http.h"
@@ -43,7 +42,9 @@ class Pages {
   control::Task<HttpServer::Answer> stop_check(std::string node, std::optional<uint32_t> uid);
   /// Root and the daemon's own user may: what is founded takes replicas away.
   control::Task<HttpServer::Answer> found(std::string node, std::optional<uint32_t> uid);
-  std::vector<cache::PageCache::Statistics> cache_statistics() const;
+  /// The same may, of any node: `bytes` is a length as base/units.h reads it.
+  control::Task<HttpServer::Answer> resize_cache(std::string node, std::string bytes,
+                                                 std::optional<uint32_t> uid);
   bool knows(const std::string& node) const;
 
   Core& core_;

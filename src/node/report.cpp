@@ -130,6 +130,34 @@ std::string session_json(const control::SessionStats& s) {
       .done();
 }
 
+std::string cache_json(const control::CacheStats& c) {
+  return Object()
+      .number("bytes_limit", c.bytes_limit)
+      .number("bytes_used", c.bytes_used)
+      .number("bytes_dirty", c.bytes_dirty)
+      .number("served", c.served)
+      .number("missed", c.missed)
+      .number("upgraded", c.upgraded)
+      .number("failed", c.failed)
+      .number("from_home", c.from_home)
+      .number("from_other", c.from_other)
+      .number("supplied", c.supplied)
+      .number("invalidated", c.invalidated)
+      .number("evicted", c.evicted)
+      .number("cleaned", c.cleaned)
+      .number("read_ahead", c.read_ahead)
+      .number("read_ahead_unused", c.read_ahead_unused)
+      .number("device_reads", c.device_reads)
+      .number("device_writes", c.device_writes)
+      .number("device_read_errors", c.device_read_errors)
+      .number("device_write_errors", c.device_write_errors)
+      .number("lost", c.lost)
+      .number("packets_sent", c.packets_sent)
+      .number("packets_refused", c.packets_refused)
+      .number("terms_ended", c.terms_ended)
+      .done();
+}
+
 std::string name_json(const control::NameList::Entry& name) {
   return Object()
       .text("name", name.name)
@@ -211,69 +239,47 @@ void print_programs(Text& t, const Moved& moved) {
   t.value("oncilla_program_operations_total", "direction=\"atomic\"", moved.atomic_ops);
 }
 
-/// Of all caches together, one for each length of pages.
-void print_caches(Text& t, const std::vector<cache::PageCache::Statistics>& caches) {
-  const auto sum = [&](auto of) {
-    uint64_t out = 0;
-    for (const cache::PageCache::Statistics& one : caches) out += of(one);
-    return out;
-  };
-  const auto holders = [&](uint64_t cache::HolderStatistics::*what) {
-    return sum([what](const auto& one) { return one.holder.*what; });
-  };
-  const auto homes = [&](uint64_t cache::HomeStatistics::*what) {
-    return sum([what](const auto& one) { return one.home.*what; });
-  };
-  using Holder = cache::HolderStatistics;
-  using AtHome = cache::HomeStatistics;
+void print_cache(Text& t, const control::CacheStats& cache) {
   t.type("oncilla_cache_bytes", "gauge",
-         "Memory that caches pages of memory on a device, of this node's and others'.");
-  t.value("oncilla_cache_bytes", "state=\"limit\"",
-          sum([](const auto& one) { return one.frames * one.page_bytes; }));
-  t.value("oncilla_cache_bytes", "state=\"used\"",
-          sum([](const auto& one) { return one.used * one.page_bytes; }));
-  t.value("oncilla_cache_bytes", "state=\"dirty\"",
-          sum([](const auto& one) { return one.dirty * one.page_bytes; }));
+         "Memory that caches pages of memory on devices, of this node and of others.");
+  t.value("oncilla_cache_bytes", "state=\"limit\"", cache.bytes_limit);
+  t.value("oncilla_cache_bytes", "state=\"used\"", cache.bytes_used);
+  t.value("oncilla_cache_bytes", "state=\"dirty\"", cache.bytes_dirty);
   t.type("oncilla_cache_accesses_total", "counter",
          "Accesses to cached pages: all that were served, and those that first asked for the page or the "
          "right to write.");
-  t.value("oncilla_cache_accesses_total", "result=\"served\"", holders(&Holder::served));
-  t.value("oncilla_cache_accesses_total", "result=\"missed\"", holders(&Holder::misses));
-  t.value("oncilla_cache_accesses_total", "result=\"upgraded\"", holders(&Holder::upgrades));
-  t.value("oncilla_cache_accesses_total", "result=\"failed\"", holders(&Holder::failed));
+  t.value("oncilla_cache_accesses_total", "result=\"served\"", cache.served);
+  t.value("oncilla_cache_accesses_total", "result=\"missed\"", cache.missed);
+  t.value("oncilla_cache_accesses_total", "result=\"upgraded\"", cache.upgraded);
+  t.value("oncilla_cache_accesses_total", "result=\"failed\"", cache.failed);
   t.type("oncilla_cache_pages_total", "counter", "Pages by what became of them in the cache.");
-  t.value("oncilla_cache_pages_total", "event=\"read\"", homes(&AtHome::reads));
-  t.value("oncilla_cache_pages_total", "event=\"written\"", homes(&AtHome::writes));
-  t.value("oncilla_cache_pages_total", "event=\"evicted\"", holders(&Holder::evicted));
-  t.value("oncilla_cache_pages_total", "event=\"cleaned\"", holders(&Holder::cleaned));
-  t.value("oncilla_cache_pages_total", "event=\"read_ahead\"", holders(&Holder::ahead));
-  t.value("oncilla_cache_pages_total", "event=\"read_ahead_unused\"", holders(&Holder::ahead_unused));
-  t.value("oncilla_cache_pages_total", "event=\"lost\"", homes(&AtHome::lost));
-  t.value("oncilla_cache_pages_total", "event=\"from_home\"", holders(&Holder::from_home));
-  t.value("oncilla_cache_pages_total", "event=\"from_other\"", holders(&Holder::from_peers));
-  t.value("oncilla_cache_pages_total", "event=\"supplied\"", holders(&Holder::supplied));
-  t.value("oncilla_cache_pages_total", "event=\"invalidated\"", holders(&Holder::invalidations));
+  t.value("oncilla_cache_pages_total", "event=\"read\"", cache.device_reads);
+  t.value("oncilla_cache_pages_total", "event=\"written\"", cache.device_writes);
+  t.value("oncilla_cache_pages_total", "event=\"evicted\"", cache.evicted);
+  t.value("oncilla_cache_pages_total", "event=\"cleaned\"", cache.cleaned);
+  t.value("oncilla_cache_pages_total", "event=\"read_ahead\"", cache.read_ahead);
+  t.value("oncilla_cache_pages_total", "event=\"read_ahead_unused\"", cache.read_ahead_unused);
+  t.value("oncilla_cache_pages_total", "event=\"lost\"", cache.lost);
+  t.value("oncilla_cache_pages_total", "event=\"from_home\"", cache.from_home);
+  t.value("oncilla_cache_pages_total", "event=\"from_other\"", cache.from_other);
+  t.value("oncilla_cache_pages_total", "event=\"supplied\"", cache.supplied);
+  t.value("oncilla_cache_pages_total", "event=\"invalidated\"", cache.invalidated);
   t.type("oncilla_cache_device_errors_total", "counter", "Reads and writes of pages that the device failed.");
-  t.value("oncilla_cache_device_errors_total", "access=\"read\"", homes(&AtHome::failed_reads));
-  t.value("oncilla_cache_device_errors_total", "access=\"write\"", homes(&AtHome::failed_writes));
-  using Cache = cache::PageCache::Statistics;
-  const auto caches_sum = [&](uint64_t Cache::*what) {
-    return sum([what](const auto& one) { return one.*what; });
-  };
+  t.value("oncilla_cache_device_errors_total", "access=\"read\"", cache.device_read_errors);
+  t.value("oncilla_cache_device_errors_total", "access=\"write\"", cache.device_write_errors);
   t.type("oncilla_cache_packets_total", "counter",
          "Packets between the caches of nodes: sent, and of those that came the ones that no cache sends.");
-  t.value("oncilla_cache_packets_total", "result=\"sent\"", caches_sum(&Cache::packets_sent));
-  t.value("oncilla_cache_packets_total", "result=\"refused\"", caches_sum(&Cache::packets_refused));
+  t.value("oncilla_cache_packets_total", "result=\"sent\"", cache.packets_sent);
+  t.value("oncilla_cache_packets_total", "result=\"refused\"", cache.packets_refused);
   t.type("oncilla_cache_terms_ended_total", "counter",
-         "How often this node took pages of a node as unusable, since it did not hear of it in time.");
-  t.value("oncilla_cache_terms_ended_total", "", caches_sum(&Cache::terms_ended));
+         "How often a node whose pages are cached here was not heard in time: they were not used any more.");
+  t.value("oncilla_cache_terms_ended_total", "", cache.terms_ended);
 }
 
 }  // namespace
 
 std::string prometheus_text(const Metrics& metrics, const fabric::Servers& servers, const Moved& moved,
-                            const control::Stats& stats, const control::View& view, size_t names,
-                            const std::vector<cache::PageCache::Statistics>& caches) {
+                            const control::Stats& stats, const control::View& view, size_t names) {
   Text t;
   print_fabrics(t, stats);
   t.type("oncilla_fabric_errors_total", "counter", "Requests that failed at their home, by fabric and code.");
@@ -291,7 +297,7 @@ std::string prometheus_text(const Metrics& metrics, const fabric::Servers& serve
     t.value("oncilla_pool_bytes", kind + ",state=\"used\"", p.bytes_used);
     t.value("oncilla_pool_bytes", kind + ",state=\"ready\"", p.bytes_ready);
   }
-  if (!caches.empty()) print_caches(t, caches);
+  if (stats.cache.has_value()) print_cache(t, *stats.cache);
   t.type("oncilla_extents", "gauge", "Extents that live on this node.");
   t.value("oncilla_extents", "", stats.extents);
   t.type("oncilla_extents_sharing_file", "gauge",
@@ -380,6 +386,7 @@ std::string status_json(const control::Stats& stats, const control::View& view, 
       .raw("pools", list(stats.pools, pool_json))
       .raw("nodes", list(view.nodes, node_json))
       .raw("fabrics", list(stats.fabrics, fabric_json));
+  if (stats.cache.has_value()) out.raw("cache", cache_json(*stats.cache));
   if (names != nullptr) {
     out.raw("sessions", list(stats.sessions, session_json)).raw("names", list(names->entries, name_json));
   }

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "cache/page_cache.h"
 #include "control.pb.h"
 #include "control/founding.h"
 #include "control/names.h"
@@ -24,8 +23,7 @@ struct Limits {
 
 /// Prometheus text format 0.0.4.
 std::string prometheus_text(const Metrics& metrics, const fabric::Servers& servers, const Moved& moved,
-                            const control::Stats& stats, const control::View& view, size_t names,
-                            const std::vector<cache::PageCache::Statistics>& caches);
+                            const control::Stats& stats, const control::View& view, size_t names);
 /// {"node", "coordinator", "nodes": [...], "fabrics": [...], "session_count", "name_count"}, and, if `names`
 /// is given, "sessions": [...], "names": [...]: what only a known user may see.
 /// `coordinator_error`: why none can be reached; empty if one can.

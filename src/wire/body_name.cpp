@@ -75,6 +75,7 @@ std::string_view body_name(const Envelope& message) {
     case Envelope::kViewNews: return "view_news";
     case Envelope::kCache: return "cache";
     case Envelope::kCacheable: return "cacheable";
+    case Envelope::kResizeCache: return "resize_cache";
     case Envelope::BODY_NOT_SET: break;
   }
   return "unknown";

@@ -1,12 +1,14 @@
 """Pages of a device that several nodes cache: whoever reads sees what was put last, through whichever daemon."""
+import json
 import random
 import signal
+import subprocess
 import threading
 import time
 
 import pytest
 
-from harness import outcome, wait_for
+from harness import find_binary, outcome, wait_for
 from test_cache import MIB, NVME, PAGE, PAGES, figures
 
 NODES = ("n1", "n2", "n3")
@@ -204,4 +206,34 @@ def test_a_home_that_stands_still_is_told_in_time_and_goes_on(caches):
     finally:
         caches["n1"].signal(signal.SIGCONT)
     wait_for("it goes on", lambda: outcome(lambda: of["n2"].holds(0, 1, 4 * PAGES * PAGE)) is True, deadline_s=30)
+    close(programs)
+
+
+def ocm(node, *arguments, code: int = 0):
+    done = subprocess.run([find_binary("ocm"), "--socket", str(node.socket_path), *arguments], capture_output=True,
+                          text=True)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def test_a_cache_is_shown_and_changes_its_size_while_it_is_used(caches):
+    programs, of = handles(caches, 3 * PAGES * PAGE)
+    of["n2"].fill(0, 1, 3 * PAGES * PAGE)
+    assert of["n3"].holds(0, 1, 3 * PAGES * PAGE)
+    said = json.loads(ocm(caches["n1"], "cache", "show", "--json").stdout)
+    shown = {one["node"]: one["cache"] for one in said["nodes"]}
+    assert set(shown) == set(NODES)
+    assert all(one["bytes_limit"] == PAGES * PAGE >= one["bytes_used"] for one in shown.values())
+    assert shown["n2"]["accesses"] > 0 and shown["n1"]["device_writes"] > 0
+    assert shown["n3"]["pages_from_home"] + shown["n3"]["pages_from_other"] > 0
+    assert all(name in ocm(caches["n1"], "cache", "show").stdout for name in NODES)
+    ocm(caches["n1"], "cache", "resize", str(4 * PAGES * PAGE), "--node", "n2")
+    of["n2"].fill(0, 2, 3 * PAGES * PAGE)
+    assert PAGES * PAGE < figures(caches["n2"])["bytes used"] <= 4 * PAGES * PAGE
+    ocm(caches["n2"], "cache", "resize", str(8 * PAGE))
+    wait_for("it gives memory back", lambda: figures(caches["n2"])["bytes used"] <= 8 * PAGE, deadline_s=40)
+    for name in NODES:
+        assert of[name].holds(0, 2, 3 * PAGES * PAGE)
+    assert "no node named n9" in ocm(caches["n1"], "cache", "resize", "1MiB", "--node", "n9", code=4).stderr
+    assert "without is a setting" in ocm(caches["n1"], "cache", "resize", "0", code=2).stderr
     close(programs)

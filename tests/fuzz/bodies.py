@@ -10,6 +10,7 @@ NOT_SENT = {
     "session_welcome": "only a daemon sends it, to programs",
     "events_reply": "the same",
     "cacheable": "these daemons have no threads, and so cache nothing and ask nobody for it",
+    "resize_cache": "refused here for the same reason (tests/cluster/test_cache_nodes.py)",
     "found_cluster": "refused here, as these daemons have no seeds (tests/cluster/test_succession.py)",
     "node_hello": "before the doors (node/proof.h): who sends it may be a stranger",
     "node_challenge": "its reply",

@@ -349,6 +349,11 @@ Envelope cache(uint64_t extent) {
   out.mutable_cache()->add_extents()->set_address(extent);
   return out;
 }
+Envelope resize_cache() {
+  Envelope out;
+  out.mutable_resize_cache()->set_bytes(1 << 20);
+  return out;
+}
 Envelope watch(const std::string& node, uint64_t extent) {
   Envelope out;
   out.mutable_watch()->set_node(node);
@@ -573,7 +578,7 @@ std::vector<std::string> fuzz::seeds() {
       // What is watched, here and at another home.
       coordinates(
           {{kB, reserve()}, {kB, watch("b", 0)}, {kC, release(0)}, {kB, watch("b", 0)}, {kB, view_news()}}),
-      coordinates({{kB, beat("b")}, {kB, reserve()}, {kB, cache(0)}, {kC, cache(0)}}),
+      coordinates({{kB, beat("b")}, {kB, reserve()}, {kB, cache(0)}, {kC, cache(0)}, {kB, resize_cache()}}),
       coordinates({{kB, beat("b", true)},
                    {kProgram, hello()},
                    {kAnswer, reserved("b")},
