@@ -71,6 +71,7 @@ inline uint64_t fresh_request(const State& state) {
   for (const NodeWorld& node : state.nodes) use(node.page.request), use(node.page.kept_request);
   for (const Flying& flying : state.network) use(flying.message.request);
   for (const Asked& asked : state.home.queue) use(asked.request);
+  use(state.home.returned.request);
   use(state.home.transaction.asked.request);
   uint64_t free = 1;
   while ((used >> free & 1) != 0) ++free;
@@ -132,7 +133,7 @@ class Naming {
         place(state.home.queue, [](const Asked& x) { return x.node; }),
         place(state.home.gone, [](const Gone& x) { return x.node; }),
         static_cast<char>((state.home.owner == n) | (open.asked.node == n) << 1 | (open.supplier == n) << 2 |
-                          (open.probed == n) << 3),
+                          (open.probed == n) << 3 | (state.home.returned.node == n) << 4),
         static_cast<char>(under_way),
         static_cast<char>(under_way >> 8),
         static_cast<char>(under_way >> 16)};
@@ -186,6 +187,7 @@ class Naming {
     for (const Asked& asked : home.queue) add_asked(asked);
     add(static_cast<unsigned>(home.gone.size()));
     for (const Gone& gone : home.gone) add_node_name(gone.node), add(static_cast<unsigned>(gone.presence));
+    add_asked(home.returned);
     if (home.busy == Busy::kIdle) return;
     const Transaction& open = home.transaction;
     add_asked(open.asked);

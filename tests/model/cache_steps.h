@@ -246,7 +246,8 @@ class Steps {
       State next = state;
       event.kind = DirectoryEvent::Kind::kGraceOver;
       step_home(next, event, nullptr);
-      go(std::move(next), false, label("grace over", 0));
+      // Who waits for another one's answer waits so long at most.
+      go(std::move(next), state.home.returned.node != kNobody, label("grace over", 0));
     }
   }
 

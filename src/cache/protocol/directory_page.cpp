@@ -417,6 +417,7 @@ bool DirectoryPage::holds(NodeNumber node) const {
 
 bool DirectoryPage::is_valid() const {
   if (busy == Busy::kIdle && (!queue.empty() || !gone.empty())) return false;
+  if (returned.node != kNobody && (state != PageState::kA || !holds(returned.node))) return false;
   if (owner != kNobody && !holds(owner)) return false;
   if (busy != Busy::kIdle) return true;
   switch (state) {

@@ -120,6 +120,8 @@ struct DirectoryPage {
   Few<NodeNumber, 8> ring;  // the holders, the supplier first
   Few<Asked, 8> queue;      // one of a node, and a return
   Few<Gone, 8> gone;        // they leave the ring when the transaction ends
+  /// A: what one gave to another one before both were away, returned by the former. Whether it is the newest says the other.
+  Asked returned;
   Transaction transaction;
 
   bool holds(NodeNumber node) const;
@@ -169,8 +171,8 @@ struct DirectoryAction {
   X(kOverdueWaits) X(kRecalled) X(kRecalledStored) X(kRecalledNobodyWaits) X(kRecallSupplierGone)      \
   X(kRescue) X(kRescued) X(kRescueNext) X(kRescueNobody) X(kRescueNotStored) X(kRescueLastPut)         \
   X(kLastPutLost) X(kSharerGone) X(kOwnerGoneClean) X(kOwnerGoneDirty) X(kCandidateGone) X(kReturned)  \
-  X(kReturnedKept) X(kReturnedInDoubt) X(kReturnedLate) X(kReturnedEmptyCurrent) X(kReturnedEmptyLost) \
-  X(kReturnedEmptyOthers) X(kGraceOver) X(kOlderDone)
+  X(kReturnedKept) X(kReturnedWaits) X(kReturnedInDoubt) X(kReturnedLate) X(kReturnedEmptyCurrent)    \
+  X(kReturnedEmptyLost) X(kReturnedEmptyOthers) X(kGraceOver) X(kOlderDone)
 // clang-format on
 enum class Rule : uint8_t {
 #define X(name) name,

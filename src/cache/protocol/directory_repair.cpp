@@ -153,6 +153,8 @@ void DirectoryWork::leave(const Gone& gone) {
   if (!page().holds(gone.node)) return;
   switch (page().state) {
     case PageState::kA:
+      if (gone.node == page().returned.node)
+        page().returned = Asked();  // its term ended: it returns it again
       if (gone.presence != Presence::kDead) return;
       reached(Rule::kCandidateGone);
       return drop_candidate(gone.node, true);
@@ -213,6 +215,7 @@ void DirectoryWork::become_away(const Gone* candidates, size_t count) {
 /// Whatever anybody has of it, also by a grant that was under way, is of an older version from now on.
 void DirectoryWork::lose() {
   if (!OCM_MUTATION("lost-without-version")) page().version += 2;
+  refuse_returned();
   held_by_nobody();
   page().doubt = false;
   page().storage_version = 0;
@@ -223,8 +226,12 @@ void DirectoryWork::drop_candidate(NodeNumber node, bool in_doubt) {
   OCM_DASSERT(page().state == PageState::kA && page().holds(node));
   remove_from_ring(node);
   page().doubt = page().doubt || in_doubt;
+  if (page().returned.node == node) page().returned = Asked();
   if (!page().ring.empty()) {
     reached(Rule::kReturnedEmptyOthers);
+    const Asked returned = page().returned;
+    page().returned = Asked();
+    if (returned.node != kNobody) begin_return(returned);
     return;
   }
   // None of them has newer bytes than the storage, or they would have said so.
@@ -455,17 +462,30 @@ void DirectoryWork::begin_return(const Asked& asked) {
   if (!asked.copy) return drop_candidate(asked.node, false);
   const bool is_newest = asked.version == page().version || asked.version == page().version + 1 ||
                          OCM_MUTATION("whatever-returns-is-newest");
-  const bool in_doubt =
-      asked.kept && (page().ring.size() > 1 || page().doubt) && !OCM_MUTATION("what-was-sent-is-newest");
+  if (is_newest && asked.kept && page().ring.size() > 1 && !page().doubt &&
+      !OCM_MUTATION("what-was-sent-is-newest") && !OCM_MUTATION("who-returns-first-is-believed")) {
+    reached(Rule::kReturnedWaits);
+    page().returned = asked;
+    return;
+  }
+  // Who returns something older has nothing newer.
+  const bool in_doubt = (is_newest || OCM_MUTATION("an-older-return-leaves-doubt")) && asked.kept &&
+                        (page().ring.size() > 1 || page().doubt) && !OCM_MUTATION("what-was-sent-is-newest");
   if (!is_newest || in_doubt || asked.version == page().storage_version) {
     if (in_doubt) reached(Rule::kReturnedInDoubt);
     answer(asked, MessageKind::kNoMore);
     return drop_candidate(asked.node, in_doubt);
   }
   reached(asked.kept ? Rule::kReturnedKept : Rule::kReturned);
+  refuse_returned();
   open(asked);
   grant(MessageKind::kStillYours, false);
   out_.actions[out_.actions.size() - 1].message.version = asked.version;
+}
+
+void DirectoryWork::refuse_returned() {
+  if (page().returned.node != kNobody) answer(page().returned, MessageKind::kNoMore);
+  page().returned = Asked();
 }
 
 void DirectoryWork::grace_over() {

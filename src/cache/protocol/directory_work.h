@@ -77,6 +77,8 @@ class DirectoryWork {
   void recall();
   void receive_recalled();
   void begin_return(const Asked& asked);
+  /// What waits for another one's answer is not wanted any more.
+  void refuse_returned();
   void stored(bool good);
   void grace_over();
 
