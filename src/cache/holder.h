@@ -11,6 +11,7 @@
 // Threads: one at a time. Nothing here waits.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -87,6 +88,11 @@ class Holder {
   void attach(const ExtentId& extent, uint32_t pages);
   /// No more; none of their accesses is under way. Its pages go, and it is attached until the last is gone.
   void detach(const ExtentId& extent, uint64_t now_ns);
+  /// Of homes but this. Cost: all pages.
+  size_t pages_but_of(NodeNumber home) const {
+    return static_cast<size_t>(std::count_if(
+        pages_.begin(), pages_.end(), [&](const auto& entry) { return home_of(entry.first) != home; }));
+  }
   bool may_attach(const ExtentId& extent, uint32_t pages) const {
     const auto it = extents_.find(extent);
     return it == extents_.end() || it->second.pages == pages;

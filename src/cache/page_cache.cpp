@@ -259,11 +259,17 @@ void PageCache::attach(const ExtentId& extent, uint64_t bytes) {
   OCM_ASSERT(it.count == 0 || it.bytes == bytes);
   it.bytes = bytes;
   if (++it.count > 1) return;
-  holder_.attach(extent, pages_of(bytes, options_.page_bytes));
   const NodeNumber home = extent.address.partition();
-  if (home == options_.self) return;
+  const bool was_used = holder_.attached_of(home) != 0;
+  holder_.attach(extent, pages_of(bytes, options_.page_bytes));
+  if (home == options_.self || was_used) return;
+  // Nobody kept its term meanwhile: accesses wait for the next one, unless this one is good for a while.
   HomeOf& its = homes_.try_emplace(home, options_.term_ns).first->second;
-  if (its.newest == 0 && its.begins_until_ns == 0) its.begins_until_ns = turn.now_ns + options_.term_ns;
+  if (its.term.number() != 0 && its.term.say_ns() <= turn.now_ns) end_term(home, its, turn.now_ns);
+  if (its.term.number() != 0) return;
+  its.begins_until_ns = turn.now_ns + options_.term_ns;
+  its.ask_ns = its.ask_wait_ns = 0;
+  keep_term(home, its, turn.now_ns);
 }
 
 void PageCache::detach(const ExtentId& extent) {
@@ -282,10 +288,9 @@ bool PageCache::may_attach(const ExtentId& extent, uint64_t bytes) {
   return holder_.may_attach(extent, pages_of(bytes, options_.page_bytes));
 }
 
-bool PageCache::has_of_others() {
+size_t PageCache::pages_of_others() {
   const std::lock_guard lock(mutex_);
-  return std::any_of(homes_.begin(), homes_.end(),
-                     [&](const auto& home) { return holder_.attached_of(home.first) != 0; });
+  return holder_.pages_but_of(options_.self);
 }
 
 void PageCache::read(const ExtentId& extent, uint64_t offset, std::span<std::byte> into, Staged::Done done) {
@@ -456,8 +461,9 @@ void PageCache::check_terms(uint64_t now_ns) {
   }
   for (auto& [node, guest] : guests_) {
     if (guest.link.has_value() && guest.link->is_over(now_ns)) guest.condemned = true;
-    if (guest.link.has_value() && !guest.term.runs(now_ns)) end_guest(node, guest, true, now_ns);
+    if (guest.link.has_value() && !guest.term.runs(now_ns)) end_guest(node, guest, !guest.is_over, now_ns);
   }
+  std::erase_if(guests_, [](const auto& one) { return one.second.is_over && !one.second.link.has_value(); });
   for (auto& [node, peer] : peers_out_) {
     if (peer.link.has_value() && peer.link->is_over(now_ns)) peer.link.reset();
   }
@@ -514,9 +520,9 @@ void PageCache::run_is_over(NodeNumber node) {
   OCM_ASSERT(node != options_.self);
   Turn turn(*this);
   const auto guest = guests_.find(node);
-  if (guest != guests_.end()) {
-    end_guest(node, guest->second, false, turn.now_ns);
-    guests_.erase(guest);
+  if (guest != guests_.end()) {  // K3
+    guest->second.is_over = guest->second.condemned = true;
+    if (!guest->second.link.has_value()) end_guest(node, guest->second, false, turn.now_ns);
   }
   const auto home = homes_.find(node);
   if (home != homes_.end()) {
@@ -553,8 +559,11 @@ bool PageCache::receive(NodeNumber from, std::span<const std::byte> header, Page
 }
 
 void PageCache::give_term(NodeNumber from, const Packet& packet, uint64_t now_ns) {
-  Guest& guest = guests_.try_emplace(from, options_.term_ns).first->second;
+  const auto [known, is_new] = guests_.try_emplace(from, options_.term_ns);
+  Guest& guest = known->second;
   const uint64_t newest = packet.courier.term;
+  // It was taken for over, and is not.
+  if (is_new) guest.term.follow(newest);
   if (guest.condemned || newest > guest.term.number()) return;  // K2
   if (guest.term.runs(now_ns)) {
     if (newest < guest.term.number()) {  // what was given did not come

@@ -8,6 +8,8 @@
 //   T1, T2 of courier/term.h: of a home whose term does not run nothing is used, which is looked at before anything else.
 //   K1 what leaves this node (packets, accesses to the storage, done) leaves when no lock is held, in no order.
 //   K2 a node that is found at fault is not listened to until its term is over, and then as to one that comes back.
+//   K3 a run of a daemon that is said to be over may only be cut off, and its programs use its pages until its term is over:
+//      until then nobody gets them.
 // Threads: any.
 #pragma once
 
@@ -81,8 +83,8 @@ class PageCache {
   /// Its home allows it. As often as it is detached.
   void attach(const ExtentId& extent, uint64_t bytes);
   void detach(const ExtentId& extent);
-  /// Extents of other homes are attached, or pages of them still here: on their way to their home, or it is away.
-  bool has_of_others();
+  /// Pages of other homes that are here: used, on their way to their home, or it is away. Cost: all pages.
+  size_t pages_of_others();
   /// As those of Staged. Errors: kPeerLost (its home is not reached; or whoever has the page may come back), kLost, kIo,
   /// kRevoked, kPermission.
   void read(const ExtentId& extent, uint64_t offset, std::span<std::byte> into, Staged::Done done);
@@ -133,6 +135,7 @@ class PageCache {
     GivenTerm term;
     std::optional<Link> link;
     bool condemned = false;                               // K2
+    bool is_over = false;                                 // K3
     bool is_told = false, forgot = false, ready = false;  // kReturned came; kReady left
     uint64_t returns = 0;
   };

@@ -46,7 +46,9 @@ void PageHome::receive(const PageName& name, const Message& message, PageBytes b
   const auto extent = extents_.find(name.extent);
   if (extent == extents_.end()) return refuse(name, message);
   const auto attached = extent->second.attached.find(message.from);
-  if (attached == extent->second.attached.end() || name.page >= extent->second.pages) {
+  // It was taken for over meanwhile, and what it had is others'.
+  if (attached == extent->second.attached.end()) return refuse(name, message);
+  if (name.page >= extent->second.pages) {
     ++statistics_.faults;
     return out_.fault(message.from, name);
   }

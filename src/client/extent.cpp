@@ -1,8 +1,11 @@
 #include "client/extent.h"
 
+#include <algorithm>
+
 #include "client/session.h"
 #include "control.pb.h"
 #include "fabric/registry/registry.h"
+#include "memory/registry/registry.h"
 #include "os/interrupt.h"
 
 namespace ocm::client {
@@ -27,10 +30,14 @@ Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<D
                                                            *extent->descriptor_.address_for(extent->fabric()),
                                                            extent->descriptor_.id));
     extent->first_route_ = extent->route_;
-    const FabricAddress& cached = extent->descriptor_.cached;
-    if (cached.fabric != Fabric::kAny && (wanted == Fabric::kAny || wanted == cached.fabric)) {
-      auto here = session.routes().choose(session.node(), cached, extent->descriptor_.id);
-      if (here.is_ok()) extent->cached_route_ = *here;
+    if (extent->descriptor_.node != session.node() && !memory::traits_of(extent->descriptor_.kind).mapped) {
+      extent->cached_way_ = session.routes().cached_way(extent->descriptor_.id, extent->descriptor_.cached);
+      auto here =
+          session.routes().choose(session.node(), extent->cached_way_->address, extent->descriptor_.id);
+      if (here.is_ok())
+        extent->cached_route_ = *here;
+      else
+        extent->cached_way_->is_past.store(true);
     }
   }
   return extent;
@@ -74,7 +81,8 @@ Result<Attachment> Extent::attach(os::Deadline deadline) {
   OCM_ASSERT(!on_this_host() && route_ != nullptr);
   std::unique_lock lock(mutex_, std::defer_lock);
   if (!os::lock_unless_interrupted(lock)) return os::interrupted();
-  if (attachment_.channel != nullptr && attachment_.channel->is_usable()) return attachment_;
+  const bool is_left = via_cache_ && cached_way_->is_past.load();
+  if (attachment_.channel != nullptr && !is_left && attachment_.channel->is_usable()) return attachment_;
   const os::HoldsLocks held;
   Result<Attachment> fresh = attach_by_route(deadline);
   while (wanted_ == Fabric::kAny &&
@@ -92,12 +100,16 @@ Result<Attachment> Extent::attach(os::Deadline deadline) {
 
 Result<Attachment> Extent::attach_by_route(os::Deadline deadline) {
   attachment_.channel.reset();
-  if (cached_route_ != nullptr) {
+  if (cached_way_ != nullptr && !cached_way_->is_past.load()) {
     const uint32_t interrupts = os::interrupts_of_thread();
-    Result<Attachment> here = attach_by(*cached_route_, deadline);
-    if (here.is_ok() || deadline.passed() || os::interrupts_of_thread() != interrupts) return here;
-    cached_route_ = nullptr;  // another run of the daemon, say: its home has the bytes all the same
+    const uint64_t most_ns = daemon_->failure_deadline_ns() / 2;
+    const os::Deadline soon = os::Deadline::after_ns(std::min(deadline.left_ns() / 2, most_ns));
+    Result<Attachment> here = attach_by(*cached_route_, soon);
+    via_cache_ = here.is_ok();
+    if (here.is_ok() || os::interrupts_of_thread() != interrupts) return here;
+    cached_way_->is_past.store(true);  // another run of the daemon, say: its home has the bytes all the same
   }
+  via_cache_ = false;
   return attach_by(*route_, deadline);
 }
 

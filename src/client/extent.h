@@ -66,7 +66,7 @@ class Extent {
   void attach_anew() {
     const std::lock_guard lock(mutex_);
     attachment_.channel.reset();
-    cached_route_ = nullptr;
+    if (via_cache_) cached_way_->is_past.store(true);
   }
 
   /// Replicas: nobody can read this one any more.
@@ -114,7 +114,9 @@ class Extent {
   os::Mapping mapping_;
   std::atomic<std::byte*> data_{nullptr};
   fabric::shm::LocalExtent local_;
-  Route* cached_route_ = nullptr;  // to the own daemon, which caches it; until that serves it no more
+  std::shared_ptr<CachedWay> cached_way_;  // null: of memory that daemons do not cache
+  Route* cached_route_ = nullptr;          // to the own daemon
+  bool via_cache_ = false;                 // attachment_ is
   Route* route_ = nullptr;
   Route* first_route_ = nullptr;  // set once: what it knows of the node is the same for all routes to it
   Attachment attachment_;

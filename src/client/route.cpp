@@ -92,6 +92,20 @@ Result<Route*> Routes::choose(const std::string& node, const FabricAddress& addr
   return route.get();
 }
 
+std::shared_ptr<CachedWay> Routes::cached_way(ExtentId extent, const FabricAddress& own_daemon) {
+  const std::lock_guard lock(mutex_);
+  std::weak_ptr<CachedWay>& known = cached_ways_[extent];
+  if (std::shared_ptr<CachedWay> way = known.lock()) return way;
+  const std::shared_ptr<CachedWay> way(new CachedWay(own_daemon), [this, extent](CachedWay* it) {
+    delete it;
+    const std::lock_guard ending(mutex_);
+    const auto at = cached_ways_.find(extent);
+    if (at != cached_ways_.end() && at->second.expired()) cached_ways_.erase(at);
+  });
+  known = way;
+  return way;
+}
+
 bool Routes::is_valid() const {
   std::lock_guard lock(mutex_);
   return std::all_of(routes_.begin(), routes_.end(), [this](const auto& one) {

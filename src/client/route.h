@@ -47,9 +47,20 @@ class Route {
   std::shared_ptr<fabric::Channel> channel_;
 };
 
+/// Whether the handles of an extent of another node reach it through their own daemon, which caches it, or at its home:
+/// all of a session do the same, for the operations of one thread to it are in order.
+struct CachedWay {
+  explicit CachedWay(FabricAddress own_daemon)
+      : address(std::move(own_daemon)), is_past(address.fabric == Fabric::kAny) {}
+  const FabricAddress address;  // of the own daemon; kAny: it does not cache it
+  std::atomic<bool> is_past;    // the home's, from now on: the own daemon did not serve it
+};
+
 class Routes {
  public:
   explicit Routes(Session& session) : session_(session) {}
+  /// The extent's, made with the first handle that lives. The session outlives what it gives.
+  std::shared_ptr<CachedWay> cached_way(ExtentId extent, const FabricAddress& own_daemon);
   /// The extent's lane to `node` over `address`. Errors: kUnsupported (no such fabric in this build).
   Result<Route*> choose(const std::string& node, const FabricAddress& address, ExtentId extent);
   /// Each leads to the node that it is listed for, whose routes are avoided together. Cost: all of them.
@@ -60,6 +71,7 @@ class Routes {
   mutable std::mutex mutex_;
   std::map<std::tuple<std::string, Fabric, std::string, uint32_t>, std::unique_ptr<Route>> routes_;
   std::map<std::string, std::shared_ptr<Route::Time>> avoided_;  // by node
+  std::map<ExtentId, std::weak_ptr<CachedWay>> cached_ways_;     // those that live
 };
 
 /// How an extent is to be reached. kAny: the first in rank that both sides have (fabric/entry.h), for a replica only

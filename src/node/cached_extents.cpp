@@ -35,13 +35,18 @@ const FabricAddress* own_address(const Core& core) {
 /// An extent that is served here.
 class CachedExtents::Open {
  public:
-  Open(Directory& directory, ExtentId id) : directory_(directory), id_(id) {}
-  ~Open() { (void)directory_.revoke(id_); }
+  Open(Directory& directory, std::shared_ptr<OpenMap> all, ExtentId id)
+      : directory_(directory), all_(std::move(all)), id_(id) {}
+  ~Open() {
+    (void)directory_.revoke(id_);
+    all_->erase(id_);
+  }
   Open(const Open&) = delete;
   Open& operator=(const Open&) = delete;
 
  private:
   Directory& directory_;
+  const std::shared_ptr<OpenMap> all_;
   const ExtentId id_;
 };
 
@@ -50,12 +55,9 @@ bool CachedExtents::may_be_cached(const control::Allocation& allocation) const {
          !memory::traits_of(allocation.kind).mapped && own_address(core_) != nullptr;
 }
 
-std::shared_ptr<CachedExtents::Open> CachedExtents::opened(ExtentId id) {
-  const auto known = open_.find(id);
-  if (known == open_.end()) return nullptr;
-  std::shared_ptr<Open> one = known->second.lock();
-  if (one == nullptr) open_.erase(known);
-  return one;
+std::shared_ptr<CachedExtents::Open> CachedExtents::opened(ExtentId id) const {
+  const auto known = open_->find(id);
+  return known == open_->end() ? nullptr : known->second.lock();
 }
 
 Task<void> CachedExtents::open(std::shared_ptr<Session> session, control::Allocation allocation) {
@@ -106,8 +108,8 @@ void CachedExtents::take(Session& session, const wire::CacheRequest& asked, cons
       if (!pages.may_attach(id, told.bytes())) continue;
       auto extent = std::make_shared<cache::CachedExtent>(pages, id, told.bytes());
       if (!home_.directory().serve(id, told.bytes(), capability, std::move(extent))) continue;
-      one = std::make_shared<Open>(home_.directory(), id);
-      open_[id] = one;
+      one = std::make_shared<Open>(home_.directory(), open_, id);
+      (*open_)[id] = one;
     }
     session.cached.emplace(id, std::move(one));
   }
@@ -129,14 +131,28 @@ void CachedExtents::ended(Session& session, const std::vector<ExtentId>& ids) {
   }
 }
 
-Task<void> CachedExtents::leave(uint64_t until_ns) {
+Task<void> CachedExtents::leave() {
   if (home_.caches() == nullptr) co_return;
-  constexpr uint64_t kLookNs = 10'000'000;
-  const auto has_any = [this] {
-    const std::vector<cache::PageCache*> all = home_.caches()->all();
-    return std::any_of(all.begin(), all.end(), [](cache::PageCache* one) { return one->has_of_others(); });
+  constexpr uint64_t kLookNs = 20'000'000;
+  const auto left = [this] {
+    size_t pages = 0;
+    for (cache::PageCache* one : home_.caches()->all()) pages += one->pages_of_others();
+    return pages;
   };
-  while (has_any() && core_.now_ns() < until_ns) co_await core_.env.sleep_ns(kLookNs);
+  size_t fewest = left();
+  uint64_t until_ns = core_.deadline_ns();
+  for (size_t now = fewest; now != 0 && core_.now_ns() < until_ns; now = left()) {
+    if (now < fewest) until_ns = core_.deadline_ns();  // they go on
+    fewest = std::min(fewest, now);
+    co_await core_.env.sleep_ns(kLookNs);
+  }
+  if (const size_t pages = left(); pages != 0) {
+    log::error(
+        "cache_not_written",
+        {{"pages", pages},
+         {"why", "nodes whose pages are cached here took none of them for a failure deadline"},
+         {"do", "what was written to these pages last is lost: it is told as LOST to who reads them"}});
+  }
 }
 
 void CachedExtents::enter(PeerHandlers& handlers) {

@@ -37,14 +37,16 @@ class CachedExtents {
   void tell(const Session& session, wire::Allocation& told) const;
   /// The session does not hold these any more, if no record of it has them.
   static void ended(Session& session, const std::vector<ExtentId>& ids);
-  /// All sessions have ended: returns when what was written to the pages is at their homes, or at `until_ns`.
-  control::Task<void> leave(uint64_t until_ns);
+  /// All sessions have ended: returns when what was written to the pages is at their homes, or when these took none of
+  /// them for a failure deadline.
+  control::Task<void> leave();
   void enter(PeerHandlers& handlers);
 
  private:
   class Open;
   bool may_be_cached(const control::Allocation& allocation) const;
-  std::shared_ptr<Open> opened(ExtentId id);
+  using OpenMap = std::map<ExtentId, std::weak_ptr<Open>>;
+  std::shared_ptr<Open> opened(ExtentId id) const;
   control::Task<void> ask(std::shared_ptr<Session> session, std::string node, wire::Envelope request);
   void take(Session& session, const wire::CacheRequest& asked, const wire::Cacheable& answer);
   control::Reply answer(const std::string& from, const wire::CacheRequest& request) const;
@@ -53,7 +55,7 @@ class CachedExtents {
   Home& home_;
   Cluster& cluster_;
   Homes& homes_;
-  std::map<ExtentId, std::weak_ptr<Open>> open_;
+  const std::shared_ptr<OpenMap> open_ = std::make_shared<OpenMap>();  // those that live
 };
 
 }  // namespace ocm::node

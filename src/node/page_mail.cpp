@@ -100,8 +100,13 @@ class PageMail::Sender {
   void end() {
     const std::lock_guard lock(mutex_);
     ends_.store(true);
-    if (bell_.is_open()) ring();
+    if (thread_.joinable())
+      ring();
+    else
+      has_ended_.store(true);
   }
+  /// After end(): join() does not wait.
+  bool has_ended() const { return has_ended_.load(); }
   /// After end().
   void join() {
     if (thread_.joinable()) thread_.join();
@@ -228,6 +233,7 @@ class PageMail::Sender {
         ended = true;
       });
     }
+    has_ended_.store(true);
   }
 
   void disconnect() {
@@ -275,7 +281,7 @@ class PageMail::Sender {
   fabric::Connector* connector_ = nullptr;
   FabricAddress address_;
   ExtentDescriptor mailbox_;
-  std::atomic<bool> ends_{false};
+  std::atomic<bool> ends_{false}, has_ended_{false};
   std::mutex mutex_;  // guards these
   std::deque<Waiting> waiting_;
   std::atomic<bool> has_waiting_{false};  // also read without it
@@ -323,6 +329,11 @@ void PageMail::node_appeared(const control::NodeInfo& node) {
       ended_.push_back(std::move(old->second));
       senders_.erase(old);
     }
+    std::erase_if(ended_, [](const std::shared_ptr<Sender>& one) {
+      if (!one->has_ended()) return false;
+      one->join();
+      return true;
+    });
     senders_[node.partition] = std::make_shared<Sender>(core_, directory_, node);
   }
   if (former != 0) caches_.run_is_over(former);

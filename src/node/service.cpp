@@ -108,7 +108,7 @@ Task<void> Service::drain(std::function<void()> close_doors) {
   const uint64_t give_up_ns = core_.now_ns() + 500'000'000;
   while (sessions_.count() > 0 && core_.now_ns() < give_up_ns) co_await sessions_.next_end(give_up_ns);
   for (const auto& [id, session] : sessions_.all()) session->cached.clear();
-  co_await cached_.leave(core_.deadline_ns());
+  co_await cached_.leave();
 }
 
 Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello request) {

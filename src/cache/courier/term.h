@@ -63,6 +63,12 @@ class GivenTerm {
   explicit GivenTerm(uint64_t length_ns) : length_ns_(length_ns) {}
 
   uint64_t number() const { return number_; }
+  /// The node had that one of this run before, which is not known here any more: the next is newer (T2). Before any is given.
+  void follow(uint64_t number) {
+    OCM_ASSERT(number_ == 0);
+    constexpr uint64_t kMost = uint64_t{1} << 62;  // nobody gave so many
+    if (number <= kMost) number_ = number;
+  }
   /// The node asks for one. Only when none runs.
   uint64_t give(uint64_t now_ns) {
     OCM_ASSERT(!runs(now_ns));
