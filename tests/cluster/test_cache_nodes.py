@@ -1,5 +1,6 @@
 """Pages of a device that several nodes cache: whoever reads sees what was put last, through whichever daemon."""
 import json
+import pathlib
 import random
 import signal
 import subprocess
@@ -237,3 +238,90 @@ def test_a_cache_is_shown_and_changes_its_size_while_it_is_used(caches):
     assert "no node named n9" in ocm(caches["n1"], "cache", "resize", "1MiB", "--node", "n9", code=4).stderr
     assert "without is a setting" in ocm(caches["n1"], "cache", "resize", "0", code=2).stderr
     close(programs)
+
+
+def test_a_home_that_nobody_used_for_a_while_is_used_again_at_once(caches):
+    """No term of it is kept meanwhile: the first access waits for the next one."""
+    program = caches.program(caches["n2"])
+    for pause_s in (0.0, 0.3, 0.7, 0.9, 1.6):
+        time.sleep(pause_s)
+        allocation = program.alloc(2 * PAGE, nodes=["n1"], kind=NVME)
+        allocation.put(0, b"x" * PAGE)
+        assert allocation.get(0, PAGE) == b"x" * PAGE
+        allocation.free()
+    program.close()
+
+
+def test_one_session_has_one_way_to_an_extent(caches):
+    """The daemon of a program was started again: its handle goes to the home, and so does each beside it."""
+    programs, of = handles(caches, 4 * PAGE)
+    of["n2"].put(0, b"1" * PAGE)
+    caches["n2"].stop()
+    caches["n2"].start()
+    wait_for("it goes on", lambda: outcome(lambda: of["n2"].get(0, PAGE)) == b"1" * PAGE)
+    wait_for("its session goes on", lambda: outcome(programs["n2"].nodes) != "NO_DAEMON")
+    second = programs["n2"].attach("shared")
+    for i in range(20):
+        of["n2"].put(PAGE, bytes([2 * i]) * PAGE)
+        second.put(PAGE, bytes([2 * i + 1]) * PAGE)
+        assert of["n2"].get(PAGE, PAGE) == bytes([2 * i + 1]) * PAGE
+    assert figures(caches["n2"])["accesses_total served"] == 0
+    close(programs)
+
+
+def descriptors(node) -> int:
+    return len(list(pathlib.Path(f"/proc/{node.process.pid}/fd").iterdir()))
+
+
+def test_what_served_others_is_given_back(caches):
+    """Of extents that were freed, and of nodes that were started again."""
+    programs, of = handles(caches, 8 * PAGE)
+    for name in NODES:
+        of[name].fill(0, 1, 8 * PAGE)
+    before = descriptors(caches["n1"])
+    for _ in range(6):
+        caches["n3"].stop()
+        caches["n3"].start()
+        wait_for("it is there", lambda: outcome(lambda: of["n3"].holds(0, 1, 8 * PAGE)) is True)
+        wait_for("it caches", lambda: outcome(lambda: touch(caches)) is True)
+    assert descriptors(caches["n1"]) <= before + 3
+    close(programs)
+
+
+def touch(caches) -> bool:
+    program = caches.program(caches["n3"])
+    good = program.attach("shared").holds(0, 1, 8 * PAGE)
+    program.close()
+    return good
+
+
+def test_a_run_that_is_only_cut_off_has_no_newer_page_beside_it(make_caches):
+    """Another daemon with its name takes its place: what its programs may still read changes for nobody meanwhile."""
+    cluster = make_caches(namespaces=True)
+    programs, of = handles(cluster, 4 * PAGE)
+    of["n1"].fill(0, 1, 4 * PAGE)
+    old = of["n3"].get(0, PAGE)
+    namesake = cluster.namesake(cluster["n3"])
+    namesake.start()
+    answered = threading.Event()
+    stale: list[bytes] = []
+
+    def read():
+        while not stale and not done.is_set():
+            after = answered.is_set()
+            got = outcome(lambda: of["n3"].get(0, PAGE))
+            if after and got == old:
+                stale.append(got)
+
+    done = threading.Event()
+    reader = threading.Thread(target=read)
+    reader.start()
+    wait_for("it is written", lambda: outcome(lambda: of["n2"].put(0, b"n" * PAGE)) is None, deadline_s=30)
+    answered.set()
+    time.sleep(1)
+    done.set()
+    reader.join()
+    assert not stale
+    assert of["n1"].get(0, PAGE) == b"n" * PAGE
+    programs["n1"].close(), programs["n2"].close(), programs["n3"].kill()
+    namesake.stop()
