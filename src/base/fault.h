@@ -108,7 +108,9 @@ namespace ocm::fault {
   X(kEventsForgotten, "mutation.events")    /* U1 of event_queue.h: what was given is taken for received */  \
   X(kNotesNotHanded, "mutation.notes")      /* K2: voters hand no notes to the next council */               \
   X(kNotedByOne, "mutation.noted")          /* E4: one voter that noted it is enough */                      \
-  X(kFoundsBeside, "mutation.beside")       /* who is told to found asks nobody */
+  X(kUndoneNoteForgotten,                                                                                    \
+    "mutation.undone_note")           /* N10: a noted name is free once its publish was undone */            \
+  X(kFoundsBeside, "mutation.beside") /* who is told to found asks nobody */
 
 #define OCM_FAULT_STATES(X)                                                                      \
   X(kReserveUndone, "an extent was made and its maker had given up")                             \

@@ -92,6 +92,9 @@ Status Names::publish(Allocation allocation) {
   if (removed_.contains(allocation.id))
     return Status(Code::kRevoked, "the allocation was published before, and removed")
         .with_subject(Subject::kAllocation, allocation.name);
+  if (const auto noted = expected_ids_.find(allocation.id);
+      noted != expected_ids_.end() && noted->second != allocation.name)
+    return Status(Code::kExists, "the allocation may be published already, as " + noted->second);  // N1
   const std::string whole = allocation.name.substr(0, allocation.name.find('~'));
   const Allocation* known = whole != allocation.name ? find(whole) : nullptr;
   const NameNote* noted = whole != allocation.name ? expected(whole) : nullptr;
@@ -256,6 +259,11 @@ void Names::drop_expected(const AllocationId& allocation) {
   OCM_DASSERT(expected_.size() == expected_ids_.size());  // N10
 }
 
+std::optional<NameNote> Names::noted(const AllocationId& allocation) const {
+  const auto known = expected_ids_.find(allocation);
+  return known == expected_ids_.end() ? std::nullopt : std::optional(expected_.at(known->second));
+}
+
 const NameNote* Names::expected(const std::string& name) const {
   const auto it = expected_.find(name);
   return it == expected_.end() ? nullptr : &it->second;
@@ -264,8 +272,12 @@ const NameNote* Names::expected(const std::string& name) const {
 std::optional<Allocation> Names::expect(const NameNote& note) {
   if (note.is_removal()) return remember_removed(note.id);
   if (removed_.contains(note.id) || ids_.contains(note.id) || names_.contains(note.name)) return std::nullopt;
+  if (const NameNote* other = expected(note.name); other != nullptr && other->id != note.id) {
+    if (other->sequence >= note.sequence) return std::nullopt;
+    drop_expected(AllocationId(other->id));
+  }
   drop_expected(note.id);
-  if (!expected_.try_emplace(note.name, note).second) return std::nullopt;
+  expected_[note.name] = note;
   expected_ids_[note.id] = note.name;
   ++version_;
   return std::nullopt;
@@ -289,11 +301,14 @@ std::optional<Allocation> Names::remember_removed(const AllocationId& allocation
   return take_out(names_.find(known->second));
 }
 
-std::optional<Allocation> Names::forget(const std::string& name, const AllocationId& allocation) {
+std::optional<Allocation> Names::forget(const std::string& name, const AllocationId& allocation,
+                                        const std::optional<NameNote>& noted) {
   const auto it = names_.find(name);
   if (it == names_.end()) return std::nullopt;
   if (it->second.id != allocation && !fault::at(fault::Point::kUndoByName)) return std::nullopt;
-  return take_out(it);
+  Allocation out = take_out(it);
+  if (noted && !fault::at(fault::Point::kUndoneNoteForgotten)) (void)expect(*noted);
+  return out;
 }
 
 Names::Merged Names::merge(const Allocation& allocation, uint64_t random, std::vector<PlacedExtent>* former) {

@@ -21,7 +21,8 @@
 //   N9 each home of a part that was made again tells the coordinator of it, so that one of them is enough: the one that led
 //      may end before it is heard. What it tells of an allocation whose publish was undone gives it no name.
 //   N10 a name that voters noted (notes.h) and that no home has reported yet is expected: nobody else gets it, it can be
-//      removed, and what its home reports when it is back is known by it.
+//      removed, and what its home reports when it is back is known by it. So it is again when its program publishes it once
+//      more and that is undone: the voters have the note still. Of two notes of one name the newer counts.
 #pragma once
 
 #include <cstdint>
@@ -75,7 +76,8 @@ class Names {
       : names_max_(names_max), privileged_(privileged) {}
 
   /// Takes the allocation under its `name`, whose owner becomes that of N4. If it has that name, it gets the mode.
-  /// Errors: kInvalidArgument, kExists, kLimit, kPermission, kRevoked (it was removed).
+  /// Errors: kInvalidArgument, kExists (also where voters noted it by another name), kLimit, kPermission, kRevoked (it was
+  /// removed).
   Status publish(Allocation allocation);
   /// With the capabilities that `access` allows. Errors: kNotFound, kPermission.
   Result<Allocation> attach(const std::string& name, Access access, uint32_t uid) const;
@@ -89,8 +91,10 @@ class Names {
   /// allocation's), kPermission.
   Result<Allocation> remove(const std::string& name, const AllocationId& allocation, uint32_t uid);
   /// Forgets a name whose publishing failed halfway; no trace stays. Gives the allocation as it is now; nothing if it
-  /// does not have the name any more: it was removed meanwhile, and the name may be another's.
-  std::optional<Allocation> forget(const std::string& name, const AllocationId& allocation);
+  /// does not have the name any more: it was removed meanwhile, and the name may be another's. `noted`: what was expected
+  /// of it before it was published, and is again (N10).
+  std::optional<Allocation> forget(const std::string& name, const AllocationId& allocation,
+                                   const std::optional<NameNote>& noted = {});
 
   /// It was removed, or shall be without a name. Gives the allocation if it has one: to be freed.
   std::optional<Allocation> remember_removed(const AllocationId& allocation);
@@ -110,6 +114,7 @@ class Names {
   /// Null: none is expected by that name.
   const NameNote* expected(const std::string& name) const;
   bool expects(const AllocationId& allocation) const { return expected_ids_.contains(allocation); }
+  std::optional<NameNote> noted(const AllocationId& allocation) const;
 
   /// A part goes on elsewhere. True if it was one of a published allocation.
   bool relocate(const PartMoved& moved);

@@ -15,6 +15,7 @@ void NameNotes::drop(std::map<AllocationId, NameNote>::iterator it) {
   OCM_DASSERT(use != use_.end() && use->second.bytes >= it->second.bytes());
   use->second.bytes -= it->second.bytes();
   if (--use->second.names == 0) use_.erase(use);
+  by_name_.erase(it->second.name);
   names_.erase(it);
 }
 
@@ -45,6 +46,13 @@ bool NameNotes::take(NameNote note) {
     return true;
   }
   if (known != names_.end() && known->second.sequence >= note.sequence) return true;  // K1
+  const auto holder = by_name_.find(note.name);
+  const auto other =
+      holder == by_name_.end() || holder->second == note.id ? names_.end() : names_.find(holder->second);
+  if (other != names_.end()) {  // K4; who hears of this note drops that one by itself
+    if (other->second.sequence >= note.sequence) return true;
+    drop(other);
+  }
   const size_t others = names_.size() - (known == names_.end() ? 0 : 1);
   const size_t bytes = bytes_ - (known == names_.end() ? 0 : known->second.bytes());
   if (others >= kNotedMax || note.bytes() > kNotedBytesMax - bytes) return false;  // K3
@@ -55,6 +63,7 @@ bool NameNotes::take(NameNote note) {
   ++use.names;
   note_change(note.id);
   const AllocationId id = note.id;
+  by_name_[note.name] = id;
   names_.emplace(id, std::move(note));
   return true;
 }
@@ -88,7 +97,10 @@ std::optional<std::vector<NameNote>> NameNotes::since(uint64_t version) const {
        ++it) {
     if (!seen.insert(*it).second) continue;
     const auto known = names_.find(*it);
-    out.push_back(known == names_.end() ? NameNote{.id = *it, .sequence = sequence_} : known->second);
+    if (known != names_.end())
+      out.push_back(known->second);
+    else if (removed_.contains(*it))
+      out.push_back({.id = *it, .sequence = sequence_});  // else K4 ended it
   }
   return out;
 }
@@ -99,11 +111,14 @@ bool NameNotes::is_valid() const {
   for (const auto& [id, note] : names_) {
     if (note.id != id || note.is_removal() || removed_.contains(id) || note.sequence > sequence_)
       return false;
+    const auto named = by_name_.find(note.name);
+    if (named == by_name_.end() || named->second != id) return false;  // K4
     bytes += note.bytes();
     ++uses[note.owner_uid].names;
     uses[note.owner_uid].bytes += note.bytes();
   }
-  return uses == use_ && bytes == bytes_ && names_.size() <= kNotedMax && bytes_ <= kNotedBytesMax;
+  return uses == use_ && bytes == bytes_ && by_name_.size() == names_.size() && names_.size() <= kNotedMax &&
+         bytes_ <= kNotedBytesMax;
 }
 
 }  // namespace ocm::control

@@ -13,6 +13,7 @@
 //   K3 there are kNotedMax names at most, of kNotedBytesMax together, and kRemovedMax removals: of these the oldest goes. A
 //      name that has no room is answered without a note. Half of both at most are one user's, and three quarters all users'
 //      but root; what was noted somewhere is noted all the same.
+//   K4 a name has one note: the newer ends that of another allocation, which was renamed or whose publish was undone.
 #pragma once
 
 #include <cstdint>
@@ -81,6 +82,7 @@ class NameNotes {
   Use of_users() const;
 
   std::map<AllocationId, NameNote> names_;
+  std::map<std::string, AllocationId> by_name_;
   size_t bytes_ = 0;             // of names_
   std::map<uint32_t, Use> use_;  // by user
   Recent<AllocationId> removed_{kRemovedMax};

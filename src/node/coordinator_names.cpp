@@ -102,6 +102,7 @@ Task<Reply> Coordinator::publish_once(control::PublishRequest request) {
   }
   const control::Allocation* known = names_.find_id(allocation.id);
   const uint32_t mode = known == nullptr ? 0 : known->mode;
+  const auto noted_before = names_.noted(allocation.id);
   const Status taken = names_.publish(allocation);  // first: the name is ours while the homes are told
   if (!taken.is_ok()) co_return taken;
   // Asked again, or late: what was answered stands, whoever does not hear of its mode now.
@@ -158,7 +159,7 @@ Task<Reply> Coordinator::publish_once(control::PublishRequest request) {
     co_return is_published(allocation);
   }
   fault::reached(fault::State::kPublishUndone);
-  const auto now = names_.forget(request.name, allocation.id);
+  const auto now = names_.forget(request.name, allocation.id, noted_before);
   undone_.insert(allocation.id);
   if (!now) co_return first;  // the removal frees it
   OCM_DASSERT(names_.find_id(allocation.id) == nullptr);

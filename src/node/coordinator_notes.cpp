@@ -45,6 +45,10 @@ Task<void> Coordinator::note_rest() {
   constexpr size_t kAtOnce = 256;
   std::vector<NameNote> notes;
   for (auto it = unnoted_.begin(); it != unnoted_.end() && notes.size() < kAtOnce;) {
+    if (publishing_.contains(*it)) {  // it may be undone yet
+      ++it;
+      continue;
+    }
     auto what = note_of(*it);
     const bool is_over = !what.has_value();
     if (!is_over) notes.push_back(std::move(*what));

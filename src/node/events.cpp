@@ -43,23 +43,28 @@ Events::Events(Core& core, Cluster& cluster, Sessions& sessions, Remaker& remake
   });
 }
 
-/// What its session holds is watched, and nothing else.
+/// What its session holds is watched, and nothing else. Who follows a part, and why, makes no difference: also this node may
+/// be its home, which then watches what was there no more when it is over.
 class Events::Held final : public Records::Observer {
  public:
-  Held(Watches& watches, const Session& session)
-      : watches_(watches), session_(session.id), stream_(session.events) {}
+  Held(Events& events, Session& session)
+      : events_(events), watches_(events.watches_), session_(session), stream_(session.events) {}
   void comes(const control::PlacedExtent& extent) override {
-    if (!extent.lost && !extent.vacant) watches_.want(session_, extent.node, extent.id);
+    if (!extent.lost && !extent.vacant) watches_.want(session_.id, extent.node, extent.id);
   }
-  void goes(const ExtentId& extent) override { watches_.drop(session_, extent); }
+  void goes(const ExtentId& extent) override { watches_.drop(session_.id, extent); }
+  void moved(const AllocationId& id, const ExtentId& to) override {
+    events_.put(session_, EventKind::kMoved, id, to);
+  }
   void ended(const AllocationId& id) override {
     stream_->queue.forget(id);
     stream_->revoked.erase(id);
   }
 
  private:
+  Events& events_;
   Watches& watches_;
-  const SessionId session_;
+  Session& session_;  // whose this is
   const std::shared_ptr<EventStream> stream_;
 };
 
@@ -69,7 +74,7 @@ void Events::begin(const std::shared_ptr<Session>& session) {
   for (const auto& [name, node] : nodes_) {
     if (node.kind != EventKind::kNodeAlive) put_node(*session->events, name, node);
   }
-  const auto held = std::make_shared<Held>(watches_, *session);
+  const auto held = std::make_shared<Held>(*this, *session);
   session->allocations.observe(held);
   for (const auto& [id, record] : session->allocations) {
     if (!record.is_whole()) continue;
@@ -210,7 +215,6 @@ Task<void> Events::settle_one(std::shared_ptr<Session> session, AllocationId id,
   const auto held = session->allocations.find(id);
   const std::shared_ptr<EventStream> stream = session->events;
   if (held == session->allocations.end() || stream->revoked.contains(id)) co_return;
-  const bool was_there = find_extent(held->second.allocation, extent) != nullptr;
   const auto known = co_await remaker_.resolve(session, id, extent, false);
   if (session->ended || !session->allocations.contains(id)) co_return;
   if (known.status().code() == Code::kPeerLost) {
@@ -218,12 +222,8 @@ Task<void> Events::settle_one(std::shared_ptr<Session> session, AllocationId id,
     co_return;
   }
   stream->wait = 1;
-  if (known.is_ok()) {
-    if (was_there && find_extent(known.value(), extent) == nullptr)
-      put(*session, EventKind::kMoved, id, extent);
-  } else if (known.status().code() == Code::kRevoked) {
-    put(*session, EventKind::kRevoked, id, extent);  // E2
-  }
+  // Where the part goes on elsewhere, Held::moved() has told so when the record changed.
+  if (known.status().code() == Code::kRevoked) put(*session, EventKind::kRevoked, id, extent);  // E2
 }
 
 // ---- nodes

@@ -1,6 +1,7 @@
 #include "node/records.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/assert.h"
 #include "control/parts.h"
@@ -61,9 +62,18 @@ void Records::clear() {
 }
 
 bool Records::take_grant(iterator it, const control::Allocation& granted) {
+  std::unordered_set<ExtentId, control::ExtentHash> before;
+  if (observer_ && it->second.is_whole()) {
+    for (const auto& extent : it->second.allocation.extents) before.insert(extent.id);
+  }
   unlist(it);
   const bool is_all = control::take_grant(it->second.allocation, granted);
   list(it);
+  if (before.empty()) return is_all;
+  const auto& now = it->second.allocation.extents;
+  const auto fresh =
+      std::find_if(now.begin(), now.end(), [&](const auto& one) { return !before.contains(one.id); });
+  if (fresh != now.end()) observer_->moved(it->first, fresh->id);
   return is_all;
 }
 
@@ -78,8 +88,11 @@ std::vector<Records::iterator> Records::relocate(const control::PartMoved& part)
   std::vector<iterator> out;
   for (const iterator it : with(part.was)) {
     unlist(it);
-    if (control::relocate(it->second.allocation, part)) out.push_back(it);
+    const bool is_of_it = control::relocate(it->second.allocation, part);
     list(it);
+    if (!is_of_it) continue;
+    out.push_back(it);
+    if (observer_) observer_->moved(it->first, part.now.front().id);
   }
   return out;
 }

@@ -74,12 +74,14 @@ class Records {
 
   /// Of the records that are whole: those that have the extent.
   std::vector<iterator> with(const ExtentId& extent);
-  /// Told of each extent of a record that is whole, as it comes and goes, and of each record that ends.
+  /// Told of each extent of a record that is whole, as it comes and goes, of each record with a part that goes on in another
+  /// extent, and of each that ends.
   class Observer {
    public:
     virtual ~Observer() = default;
     virtual void comes(const control::PlacedExtent& extent) = 0;
     virtual void goes(const ExtentId& extent) = 0;
+    virtual void moved(const AllocationId& id, const ExtentId& to) = 0;
     virtual void ended(const AllocationId& id) = 0;
   };
   /// From now on, for as long as this lives.

@@ -186,6 +186,25 @@ def test_a_replica_that_is_lost_is_no_end(cluster):
     assert reader.session("event_of", "revoked", 4 * FAILURE_DEADLINE_S)["name"] == "twice"
 
 
+@pytest.mark.parametrize("homes", [("n1", "n3"), ("n2", "n3"), ("n3", "n1")])
+def test_who_holds_a_part_that_is_made_again_is_told_wherever_its_homes_are(make_cluster, homes):
+    """Also on the node of the replica that is left, and on the one that gets the new replica."""
+    cluster = make_cluster(extra=("--replicas-again-after-ms", "200"))
+    owner = cluster.program(cluster["n1"])
+    a = owner.alloc(MIB, layout="replicated", nodes=list(homes), flags=DEDICATED)
+    a.publish("twice", 0o606)
+    readers = [cluster.program(cluster[node]) for node in ("n1", "n2")]
+    handles = [reader.attach("twice", "r") for reader in readers]
+    for reader in readers:
+        watches(reader)
+    cluster["n3"].kill()
+    for reader, handle in zip(readers, handles):
+        event = reader.session("event_of", "moved", 8 * FAILURE_DEADLINE_S)
+        assert event is not None and event["name"] == "twice" and event["allocation"] == handle.id()
+        assert event["node"] in ("n1", "n2")
+        assert not [e for e in reader.session("events", SOON_S) if e["kind"] == "moved"]  # once
+
+
 def test_a_user_is_not_told_of_what_others_hold(cluster):
     owner = published(cluster, "n3", uid=4001)
     mine, others = cluster.program(cluster["n2"], uid=4001), cluster.program(cluster["n2"], uid=4002)

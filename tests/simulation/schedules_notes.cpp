@@ -141,6 +141,49 @@ std::string no_majority_notes(uint64_t seed, const std::set<fault::Point>& broke
   return all_end(script, outcome, {one, far});
 }
 
+/// A publish is noted, its answer is lost, and the coordinator dies, which is the only home: asked again, the next one undoes
+/// it. The name is nobody else's until the program gave its allocation up (even seeds: it never does, and the name is
+/// removed). Who gets it then keeps it, and what is removed stays so, through other coordinators.
+std::string noted_and_undone(uint64_t seed, const std::set<fault::Point>& broken, Outcome* outcome) {
+  Script script(seed, broken, 5, 3);
+  World& world = script.world;
+  const auto one = world.add_program(1), other = world.add_program(4);
+  script.run_for_ms(kNotingMs + 10 * seed);
+  const auto x = single_on(script, one, 0);
+  const auto y = script.make_on(other, on(3, 4));
+  world.cut_way(0, 1);
+  std::optional<Status> told;
+  script.start(one, [&]() -> Task<void> {
+    Status last = Code::kNoCoordinator;
+    for (int i = 0; i < 10 && last.code() == Code::kNoCoordinator; ++i) last = co_await one->publish(*x, "x");
+    told = last;
+  });
+  script.run_for_ms(kLeaseMs / 4);
+  world.kill(0, false);
+  for (int i = 0; i < 2000 && !told; ++i) script.run_for_ms(10);
+  world.restore_link(0, 1);
+  must_be(script, told.value_or(Code::kDeadline).code(), Code::kPeerLost, "a name whose only home is gone");
+  must_be(script, name_it(script, other, y, "x").code(), Code::kExists, "another's name that is in doubt");
+  if (seed % 2 == 1)
+    script.run(one, [&]() -> Task<void> { (void)co_await one->free(x); });
+  else
+    script.must(take_away(script, one, "x"), "remove");
+  script.run_for_ms(kLeaseMs);
+  script.must(name_it(script, other, y, "x"), "publish");
+  world.restart(0);
+  for (const Code wanted : {Code::kOk, Code::kNotFound}) {
+    script.run_for_ms(5 * kLeaseMs);
+    const size_t leader = script.leader();
+    world.kill(leader, false);
+    script.run_for_ms(kPassesOnMs + kLeaseMs);
+    const auto& asker = leader == 1 ? other : one;
+    must_be(script, opens(script, asker, "x"), wanted, "after the next change of coordinators");
+    if (wanted == Code::kOk) script.must(take_away(script, asker, "x"), "remove");
+    world.restart(leader);
+  }
+  return all_end(script, outcome, {one, other});
+}
+
 }  // namespace
 
 const std::vector<Schedule>& schedules_of_notes() {
@@ -148,6 +191,7 @@ const std::vector<Schedule>& schedules_of_notes() {
       {"the home of a name is away", home_away, 24},
       {"a removed name through restarts", removed_through_restarts, 12},
       {"no majority notes a name", no_majority_notes, 10},
+      {"the publish of a noted name is undone", noted_and_undone, 8},
   };
   return all;
 }

@@ -112,6 +112,10 @@ void World::cut_link(size_t a, size_t b) {
   ways_.cut(a, b);
   ways_.cut(b, a);
 }
+void World::cut_way(size_t from, size_t to) {
+  disturb("cut one way " + name_of(from) + " " + name_of(to));
+  ways_.cut(from, to);
+}
 void World::restore_link(size_t a, size_t b) {
   disturb("restore " + name_of(a) + " " + name_of(b));
   ways_.restore(a, b);
@@ -275,8 +279,7 @@ void World::random_fault() {
     cut_link(node, other);
     later(lasts_ns, [this, node, other] { restore_link(node, other); });
   } else if (dice < 48) {
-    disturb("cut one way " + name_of(node) + " " + name_of(other));
-    ways_.cut(node, other);
+    cut_way(node, other);
     later(lasts_ns, [this, node, other] {
       disturb("restore one way");
       ways_.restore(node, other);

@@ -140,6 +140,8 @@ class World final : public Network, public fault::Hook {
   void restore_node(size_t node) { cut(node, false); }
   void cut_link(size_t a, size_t b);
   void restore_link(size_t a, size_t b);
+  /// What `from` sends there is lost.
+  void cut_way(size_t from, size_t to);
   void stop(size_t node);
   void resume(size_t node);
   void kill(size_t node, bool power_too);

@@ -225,6 +225,7 @@ constexpr std::pair<fault::Point, const char*> kSeenBy[] = {
     {fault::Point::kEventsForgotten, "names end all the time"},
     {fault::Point::kNotesNotHanded, "the home of a name is away"},
     {fault::Point::kNotedByOne, "no majority notes a name"},
+    {fault::Point::kUndoneNoteForgotten, "the publish of a noted name is undone"},
 };
 
 std::vector<Schedule> schedules_for(fault::Point point) {

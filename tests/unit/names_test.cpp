@@ -454,6 +454,40 @@ TEST(Names, AHomeThatDidNotHearOfANewNameIsKnownByTheNotedOne) {
   EXPECT_EQ(names.find("x"), nullptr);
 }
 
+TEST(Names, ANotedNameWhosePublishIsUndoneIsNobodyElses) {
+  Names names(10);
+  (void)names.expect(noted("x", '1'));
+  EXPECT_EQ(names.publish(allocation("y", '1')).code(), Code::kExists) << "it may have a name";
+  const auto before = names.noted(filled<AllocationId>('1'));
+  ASSERT_TRUE(before.has_value());
+  ASSERT_TRUE(names.publish(allocation("x", '1')).is_ok());
+  EXPECT_TRUE(names.forget("x", filled<AllocationId>('1'), before).has_value());
+  EXPECT_EQ(names.find("x"), nullptr);
+  EXPECT_TRUE(names.expects(filled<AllocationId>('1'))) << "N10";
+  EXPECT_EQ(names.publish(allocation("x", '2')).code(), Code::kExists);
+  EXPECT_TRUE(names.is_valid());
+  (void)names.remember_removed(filled<AllocationId>('1'));  // its program gives it up
+  EXPECT_TRUE(names.publish(allocation("x", '2')).is_ok());
+  EXPECT_FALSE(names.noted(filled<AllocationId>('2')).has_value());
+  EXPECT_TRUE(names.forget("x", filled<AllocationId>('2')).has_value());
+  EXPECT_EQ(names.expected("x"), nullptr) << "no voter has noted that";
+  EXPECT_TRUE(names.is_valid());
+}
+
+TEST(Names, OfTwoNotesOfOneNameTheNewerCounts) {
+  for (const bool late : {false, true}) {
+    Names names(10);
+    NameNote older = noted("x", '1'), newer = noted("x", '2');
+    older.sequence = 1, newer.sequence = 2;
+    (void)names.expect(late ? newer : older);
+    (void)names.expect(late ? older : newer);
+    ASSERT_NE(names.expected("x"), nullptr);
+    EXPECT_EQ(names.expected("x")->id, filled<AllocationId>('2'));
+    EXPECT_FALSE(names.expects(filled<AllocationId>('1')));
+    EXPECT_TRUE(names.is_valid());
+  }
+}
+
 TEST(Names, NotedNamesAreListedAsLostInTheirOrder) {
   Names names(10);
   ASSERT_TRUE(names.publish(allocation("b", '2')).is_ok());

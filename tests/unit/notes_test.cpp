@@ -71,6 +71,7 @@ TEST(NameNotes, ThereIsRoomForSoManyNames) {
   uint64_t taken = 0;
   for (; taken <= kNotedMax; ++taken) {
     note.id = id_of_number(taken);
+    note.name = "x" + std::to_string(taken);
     if (!notes.take(note)) break;
   }
   EXPECT_GT(taken, kNotedMax / 2);
@@ -82,7 +83,7 @@ TEST(NameNotes, ThereIsRoomForSoManyNames) {
   many.homes.assign(8192, std::string(63, 'h'));
   size_t long_ones = 0;
   for (NameNotes long_notes; long_notes.take(many) && long_ones < kNotedMax; ++long_ones)
-    many.id = id_of_number(long_ones);
+    many.id = id_of_number(long_ones), many.name = "y" + std::to_string(long_ones);
   EXPECT_LT(long_ones, 20u) << "bytes count, too";
 }
 
@@ -94,6 +95,7 @@ TEST(NameNotes, OneUserHasHalfOfTheRoomAndAllUsersThreeQuarters) {
     note.owner_uid = uid;
     uint64_t taken = 0;
     for (;; ++taken) {
+      note.name = "x" + std::to_string(next);
       note.id = id_of_number(next++);
       if (!notes.take_new(note)) return taken;
     }
@@ -129,6 +131,30 @@ TEST(NameNotes, WhatChangedSinceIsToldOnce) {
   EXPECT_EQ(since->size(), 2u);
   notes.clear();
   EXPECT_FALSE(notes.since(before).has_value()) << "all is to be written again";
+}
+
+TEST(NameNotes, ANameHasOneNoteTheNewest) {
+  for (const bool late : {false, true}) {
+    NameNotes notes;
+    EXPECT_TRUE(notes.take(note_of(late ? '2' : '1', "x", late ? 2 : 1)));
+    const uint64_t before = notes.version();
+    EXPECT_TRUE(notes.take(note_of(late ? '1' : '2', "x", late ? 1 : 2)));
+    ASSERT_EQ(notes.names().size(), 1u);
+    EXPECT_EQ(notes.names().begin()->first, filled<AllocationId>('2')) << "K4";
+    EXPECT_FALSE(notes.was_removed(filled<AllocationId>('1'))) << "it may get another name";
+    EXPECT_TRUE(notes.is_valid());
+    NameNotes other;
+    EXPECT_TRUE(other.take(note_of(late ? '2' : '1', "x", late ? 2 : 1)));
+    const auto since = notes.since(before), all = notes.since(0);
+    ASSERT_TRUE(since.has_value() && all.has_value());
+    for (const NameNote& one : *since) EXPECT_TRUE(other.take(one));
+    EXPECT_EQ(other.names(), notes.names());
+    for (const NameNote& one : *all) EXPECT_FALSE(one.is_removal());
+    EXPECT_TRUE(notes.take(removal_of('2', 3)));
+    EXPECT_TRUE(notes.names().empty()) << "what it ended is not back";
+    EXPECT_TRUE(notes.take(note_of('1', "y", 4)));
+    EXPECT_TRUE(notes.is_valid());
+  }
 }
 
 /// To a's voter of `One`, of its council's coordinator.

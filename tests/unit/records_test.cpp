@@ -70,6 +70,35 @@ TEST(Records, SeveralMayHaveAnExtent) {
   EXPECT_EQ(records.relocate(moved(300, 400)).size(), 1u);
 }
 
+/// Remembers which records were told of, and where their parts go on.
+class Told final : public Records::Observer {
+ public:
+  void comes(const control::PlacedExtent&) override {}
+  void goes(const ExtentId&) override {}
+  void moved(const AllocationId& id, const ExtentId& to) override { all.emplace_back(id, to); }
+  void ended(const AllocationId&) override {}
+  std::vector<std::pair<AllocationId, ExtentId>> all;
+};
+
+TEST(Records, WhoHasAPartThatGoesOnElsewhereIsToldOnce) {
+  Records records;
+  records.put(nth(1), held(100));
+  records.put(nth(2), held(200));
+  const auto told = std::make_shared<Told>();
+  records.observe(told);
+  for (int i = 0; i < 2; ++i) (void)records.relocate(moved(100, 300));
+  ASSERT_EQ(told->all.size(), 1u);
+  EXPECT_EQ(told->all[0], std::pair(nth(1), extent(300)));
+  control::Allocation granted = held(200).allocation;
+  EXPECT_TRUE(records.take_grant(records.find(nth(2)), granted));
+  EXPECT_EQ(told->all.size(), 1u) << "it is where it was";
+  EXPECT_TRUE(control::relocate(granted, moved(201, 400)));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(records.take_grant(records.find(nth(2)), granted));
+  (void)records.relocate(moved(201, 400));
+  ASSERT_EQ(told->all.size(), 2u) << "it was attached once more, before this daemon heard of it";
+  EXPECT_EQ(told->all[1].first, nth(2));
+}
+
 TEST(Records, WhatIsReplacedTakenOrReportedLeavesNothing) {
   Records records;
   records.put(nth(1), held(100));
