@@ -65,6 +65,8 @@ def encode(message: str, fields: dict) -> bytes:
     by_name = {field.name: field for field in SCHEMA[message]}
     out = bytearray()
     for name, value in fields.items():
+        if value is None:  # a message that is not there
+            continue
         field = by_name[name]
         for one in value if field.repeated else [value]:
             if field.kind in INTEGERS:
