@@ -90,10 +90,7 @@ int run_cache_show(const Globals& globals, const CacheShowOptions& options) {
 }
 
 int run_cache_resize(const Globals& globals, const CacheResizeOptions& options) {
-  for (const char letter : options.node) {
-    if (static_cast<unsigned char>(letter) <= ' ' || letter == '?' || letter == '&' || letter == '\x7f')
-      return fail(Status(Code::kUnknownNode, "no node named " + printable(options.node)));
-  }
+  if (const Status known = check_asked_node(options.node); !known.is_ok()) return fail(known);
   const Result<std::string> http = http_address(globals, options.http);
   if (!http.is_ok()) return fail(http.status());
   std::string path = "/cache?bytes=" + std::to_string(options.bytes);

@@ -89,10 +89,7 @@ void explain(const std::string& node) {
 }
 
 int run_found(const Globals& globals, const FoundOptions& options) {
-  for (const char letter : options.node) {
-    if (static_cast<unsigned char>(letter) <= ' ' || letter == '?' || letter == '&' || letter == '\x7f')
-      return fail(Status(Code::kUnknownNode, "no node named " + printable(options.node)));
-  }
+  if (const Status known = check_asked_node(options.node); !known.is_ok()) return fail(known);
   if (!options.yes) {
     explain(options.node);
     print_error("nothing was done; add --yes to found the cluster at " + options.node);

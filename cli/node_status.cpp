@@ -156,6 +156,14 @@ std::string missing_replicas_text(const PeerView& node) {
   return text + " (on " + printable(node.name) + ")";
 }
 
+Status check_asked_node(const std::string& name) {
+  for (const char letter : name) {
+    if (static_cast<unsigned char>(letter) <= ' ' || letter == '?' || letter == '&' || letter == '\x7f')
+      return Status(Code::kUnknownNode, "no node named " + printable(name));
+  }
+  return {};
+}
+
 bool is_alone(const NodeStatus& status) {
   if (status.peers.size() != 1 || status.coordinator != status.name) return false;
   const std::string& control = status.peers.front().control;

@@ -91,6 +91,8 @@ Result<ClusterStatus> fetch_cluster_status(const std::string& http);
 std::string missing_replicas_text(const PeerView& node);
 /// True for a node that others could reach, and that has none beside it: it coordinates a cluster of its own.
 bool is_alone(const NodeStatus& status);
+/// Of a name that goes into a path. Errors: kUnknownNode: no node can be called that.
+Status check_asked_node(const std::string& name);
 /// Where the local daemon's HTTP interface is: `asked`, $OCM_HTTP, or the socket beside the programs'.
 Result<std::string> http_address(const Globals& globals, const std::string& asked);
 inline constexpr const char* kHttpSocketHelp =

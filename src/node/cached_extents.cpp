@@ -5,9 +5,8 @@
 
 #include "base/assert.h"
 #include "cache/batch.h"
-#include "fabric/registry/registry.h"
 #include "memory/registry/registry.h"
-#include "os/crypto.h"
+#include "node/as_daemon.h"
 
 namespace ocm::node {
 
@@ -18,17 +17,6 @@ namespace {
 
 /// Of one message.
 constexpr size_t kAtOnce = 1024;
-
-/// What it serves programs of its host by, where they do not map.
-const FabricAddress* own_address(const Core& core) {
-  for (const fabric::Entry* entry : fabric::entries_by_rank()) {
-    if (!entry->traits.home_checks) continue;
-    for (const FabricAddress& one : core.addresses) {
-      if (one.fabric == entry->fabric) return &one;
-    }
-  }
-  return nullptr;
-}
 
 }  // namespace
 
@@ -52,7 +40,8 @@ class CachedExtents::Open {
 
 bool CachedExtents::may_be_cached(const control::Allocation& allocation) const {
   return home_.caches() != nullptr && !core_.config.embedded && !allocation.durable &&
-         !memory::traits_of(allocation.kind).mapped && own_address(core_) != nullptr;
+         !memory::traits_of(allocation.kind).mapped &&
+         checked_address(core_.addresses).fabric != Fabric::kAny;
 }
 
 std::shared_ptr<CachedExtents::Open> CachedExtents::opened(ExtentId id) const {
@@ -60,7 +49,7 @@ std::shared_ptr<CachedExtents::Open> CachedExtents::opened(ExtentId id) const {
   return known == open_->end() ? nullptr : known->second.lock();
 }
 
-Task<void> CachedExtents::open(std::shared_ptr<Session> session, control::Allocation allocation) {
+Task<void> CachedExtents::open(std::shared_ptr<Session> session, const control::Allocation& allocation) {
   if (!may_be_cached(allocation) || session->ended) co_return;
   std::map<std::string, wire::Envelope> requests;
   for (const control::PlacedExtent& extent : allocation.extents) {
@@ -117,11 +106,11 @@ void CachedExtents::take(Session& session, const wire::CacheRequest& asked, cons
 
 void CachedExtents::tell(const Session& session, wire::Allocation& told) const {
   if (session.cached.empty()) return;
-  const FabricAddress* here = own_address(core_);
+  const FabricAddress here = checked_address(core_.addresses);
   for (wire::ExtentDescriptor& extent : *told.mutable_extents()) {
     if (!session.cached.contains(id_of(extent))) continue;
-    extent.mutable_cached()->set_fabric(static_cast<uint32_t>(here->fabric));
-    extent.mutable_cached()->set_address(here->address);
+    extent.mutable_cached()->set_fabric(static_cast<uint32_t>(here.fabric));
+    extent.mutable_cached()->set_address(here.address);
   }
 }
 

@@ -31,8 +31,8 @@ class CachedExtents {
       : core_(core), home_(home), cluster_(cluster), homes_(cluster.homes()) {}
 
   /// Of the extents of `allocation`, which the session holds, those are served here from now on that may be; asks their
-  /// homes once, for a heartbeat at most.
-  control::Task<void> open(std::shared_ptr<Session> session, control::Allocation allocation);
+  /// homes once, for a heartbeat at most. `allocation` stays as it is until then.
+  control::Task<void> open(std::shared_ptr<Session> session, const control::Allocation& allocation);
   /// Says in the program's reply which of its extents are served here.
   void tell(const Session& session, wire::Allocation& told) const;
   /// The session does not hold these any more, if no record of it has them.

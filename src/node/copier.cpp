@@ -6,8 +6,8 @@
 #include "fabric/registry/registry.h"
 #include "fabric/shm/copy.h"
 #include "fabric/wait.h"
+#include "node/as_daemon.h"
 #include "node/copy_piece.h"
-#include "os/crypto.h"
 #include "os/interrupt.h"
 
 namespace ocm::node {
@@ -46,17 +46,6 @@ Result<wire::CopyRequest> plain_copy(const wire::CopyRequest& request) {
   return out;
 }
 
-/// C3: the best of the node's fabrics whose homes check each operation; kAny: it serves none.
-FabricAddress source_address(const control::NodeInfo& node) {
-  for (const fabric::Entry* entry : fabric::entries_by_rank()) {
-    if (!entry->traits.home_checks || entry->connector == nullptr) continue;
-    for (const FabricAddress& address : node.addresses) {
-      if (address.fabric == entry->fabric) return {entry->fabric, address.address, {}};
-    }
-  }
-  return {};
-}
-
 Reply failed(const Status& status, bool source_failed) {
   Reply out(status);
   out.message.set_source_failed(source_failed && !status.is_ok());
@@ -68,11 +57,11 @@ Reply failed(const Status& status, bool source_failed) {
 /// One thread's connections and its way of moving one piece.
 class Copier::Worker {
  public:
-  explicit Worker(Copier& copier) : copier_(copier), core_(copier.core_), home_(copier.home_) {
-    who_.session = with_uid(os::random_id<SessionId>(), 0);  // for all users: it takes nobody's share
-    who_.session_key = home_.directory().session_key(who_.session);
-    who_.tls = {core_.config.tls_ca, core_.config.tls_cert, core_.config.tls_key};
-  }
+  explicit Worker(Copier& copier)
+      : copier_(copier),
+        core_(copier.core_),
+        home_(copier.home_),
+        who_(credentials_of(core_, home_.directory())) {}
 
   Status move_piece(CopyJob& job) {
     OCM_TRY_ASSIGN(const CopyPiece piece, CopyPiece::begin(home_.directory(), job, kPieceBytes, os::now_ns));
@@ -217,7 +206,7 @@ Result<CopyJob> Copier::prepare(const wire::CopyRequest& request, bool& source_f
   if (!read_id(request.source().capability(), job.source_capability)) return Code::kInvalidArgument;
   const control::NodeInfo* from = cluster_.find(job.source_node);
   if (from == nullptr) return Status::of_node(Code::kPeerLost, job.source_node, " is not in the cluster");
-  job.source_address = source_address(*from);
+  job.source_address = checked_address(from->addresses);  // C3
   if (job.source_address.fabric == Fabric::kAny)
     return Status::of_node(Code::kUnsupported, job.source_node, " serves no fabric that copies go over");
   return job;

@@ -65,7 +65,6 @@ Status Home::init() {
                                                                    .threads = core_.env.has_threads(),
                                                                    .cluster = cluster()}));
     if (!entry->traits.mapped && caches_ != nullptr && core_.config.offered_bytes(entry->kind) != 0) {
-      OCM_DASSERT(caches_ != nullptr);
       backend = cache::with_cache(std::move(backend), caches_);
     }
     pools.push_back({std::move(backend), entry->bytes(core_.config.offers)});

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "fabric/registry/registry.h"
+#include "node/as_daemon.h"
 #include "os/crypto.h"
 #include "os/interrupt.h"
 
@@ -62,20 +62,13 @@ class PageMail::Box final : public Staged {
 class PageMail::Sender {
  public:
   Sender(const Core& core, Directory& directory, const control::NodeInfo& node)
-      : core_(core), to_(node.partition) {
-    who_.session = with_uid(os::random_id<SessionId>(), 0);  // for all users: it takes nobody's share
-    who_.session_key = directory.session_key(who_.session);
-    who_.tls = {core.config.tls_ca, core.config.tls_cert, core.config.tls_key};
+      : core_(core),
+        to_(node.partition),
+        who_(credentials_of(core, directory)),
+        address_(checked_address(node.addresses)) {
     who_.node = node.name;
-    for (const fabric::Entry* entry : fabric::entries_by_rank()) {
-      if (!entry->traits.home_checks || entry->connector == nullptr) continue;
-      const auto at = std::find_if(node.addresses.begin(), node.addresses.end(),
-                                   [&](const FabricAddress& one) { return one.fabric == entry->fabric; });
-      if (at == node.addresses.end()) continue;
+    if (const fabric::Entry* entry = fabric::find_entry(address_.fabric); entry != nullptr)
       connector_ = fabric::connector_of(*entry, {});
-      address_ = {at->fabric, at->address, {}};
-      if (connector_ != nullptr) break;
-    }
     mailbox_.id = mailbox_of(to_);
     mailbox_.bytes = cache::kBatchBytesMost;
     mailbox_.capability = capability_of(core.token, to_);
@@ -154,7 +147,7 @@ class PageMail::Sender {
     } while (asked != 0);
   }
   void send_what_waits(bool is_thread) {
-    if (is_thread && !is_empty()) connect();
+    if (is_thread && has_waiting()) connect();
     if (channel_ != nullptr) look();
     while (!ends_.load() && can_post()) {
       const std::optional<cache::Batch> batch = take();
@@ -197,10 +190,6 @@ class PageMail::Sender {
     flights_.push_back(std::move(flight));
   }
 
-  bool is_empty() {
-    const std::lock_guard lock(mutex_);
-    return waiting_.empty();
-  }
   std::optional<cache::Batch> take() {
     const std::lock_guard lock(mutex_);
     if (waiting_.empty()) return std::nullopt;
@@ -278,13 +267,13 @@ class PageMail::Sender {
   const Core& core_;
   const uint32_t to_;
   fabric::Credentials who_;
-  fabric::Connector* connector_ = nullptr;
-  FabricAddress address_;
+  const FabricAddress address_;
+  fabric::Connector* connector_ = nullptr;  // null: it serves no fabric that leads there
   ExtentDescriptor mailbox_;
   std::atomic<bool> ends_{false}, has_ended_{false};
   std::mutex mutex_;  // guards these
   std::deque<Waiting> waiting_;
-  std::atomic<bool> has_waiting_{false};  // also read without it
+  std::atomic<bool> has_waiting_{false};  // waiting_ has some; also read without it
   Plan plan_;
   os::Fd bell_;                     // opened before the thread starts
   std::thread thread_;              // started once
