@@ -176,6 +176,11 @@ OCM_API void ocm_interrupt_check(int (*check)(int may_call, void* context), void
 OCM_API int ocm_session_open(const ocm_session_options* options, ocm_session** session);
 /* Waits for operations in progress (until their deadline), frees every unpublished allocation and the handles. */
 OCM_API int ocm_session_close(ocm_session* session);
+/* For libraries that keep something with a session of their caller's: `hook` is called with `context` once, by the thread
+ * that closes the session and before anything of it ends; the one that was registered last first. It may use the objects
+ * of the session (operations, allocations), not the session's handle, which is not live any more. Not in a forked child.
+ * Errors: INVALID_ARGUMENT (`hook` is null, or no session), REVOKED (it was closed). */
+OCM_API int ocm_session_on_close(ocm_session* session, void (*hook)(void* context), void* context);
 
 /* ------------------------------------------------------------------ allocation */
 

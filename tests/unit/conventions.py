@@ -44,7 +44,7 @@ ARROWS = {
 PURE = "src/cache/(protocol|courier|replacement)/"
 # Of a room, what others may know where it is not all: tables stand on the public calls, and are written as those are;
 # `ocm pool` works on a durable pool that no daemon can open, and so needs its format.
-DOORS = {("table", "capi"): {"capi/call.h", "capi/failure.h", "capi/handles.h", "capi/session_end.h"},
+DOORS = {("table", "capi"): {"capi/call.h", "capi/failure.h", "capi/handles.h"},
          ("cli", "memory"): {"memory/nvme/offline.h"}}
 # Linked by who uses the public headers alone; it is put together of all rooms, so its own link lines are no arrows.
 LIBRARY, ON_LIBRARY = "oncilla", {"capi", "tools", "cli", "apps", "python"}
