@@ -308,6 +308,11 @@ Result<std::byte*> Allocation::open_here(const Piece& piece, ExtentId& tried) {
     tried = bound[i].descriptor().id;
     return bound[i].open();
   }
+  for (uint32_t i = piece.extent; i < piece.extent + piece.replicas; ++i) {
+    if (!bound[i].is_cached() || bound[i].lost()) continue;
+    tried = bound[i].descriptor().id;
+    return bound[i].map_cached();
+  }
   const ExtentDescriptor& where = bound[piece.extent].descriptor();
   return Status(Code::kUnsupported, "the bytes are on node " + where.node +
                                         (where.unmapped ? ", in a file that extents share: copy them" : ""))

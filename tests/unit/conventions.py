@@ -63,7 +63,8 @@ REAL = re.compile(r"os::now_ns|os::random_id|os::fill_random|std::thread|steady_
 REAL_FILES = {f"src/{name}" for name in (
     "control/asio.cpp", "control/loop.h", "control/loop.cpp", "control/rpc.h", "control/rpc.cpp", "control/sockets.h",
     "control/sockets.cpp", "node/as_daemon.h", "node/copier.h", "node/copier.cpp", "node/doors.h", "node/http.h",
-    "node/http.cpp", "node/node.cpp", "node/page_mail.h", "node/page_mail.cpp", "node/proof.h", "node/proof.cpp",
+    "node/http.cpp", "node/node.cpp", "node/page_mail.h", "node/page_mail.cpp", "node/pager.h", "node/pager.cpp",
+    "node/proof.h", "node/proof.cpp",
     "node/side_threads.h")}
 # What may know messages in src/control: converters, and what carries them. And how a header would keep one.
 MESSAGES = re.compile(r"\bwire::|\bcontrol\.pb\.h")
