@@ -276,7 +276,7 @@ typedef struct ocm_extent_info {
   uint64_t bytes;
   uint32_t generation;
   ocm_fabric fabric; /* how this session reaches it */
-  bool local; /* on this host: ocm_allocation_map works in it, except for replicas attached for writing */
+  bool local; /* in memory of this host: ocm_allocation_map works in it, except for replicas attached for writing */
   bool lost;  /* its node is known to be gone */
   char node[64];
   uint64_t offset; /* SEQUENCE: where its bytes begin in the allocation; else 0 */
@@ -288,14 +288,22 @@ typedef struct ocm_extent_info {
 OCM_API int ocm_allocation_extent_query(const ocm_allocation* allocation, uint32_t index,
                                         ocm_extent_info* info);
 
-/* A pointer to bytes [offset, offset + bytes) where they are contiguous on this host.
+/* A pointer to bytes [offset, offset + bytes) where they are contiguous on this host, or in pages that the daemon caches.
  * It is valid until the allocation is freed. After a read-only attach, a store through it faults. Once
  * another program has removed the allocation, the bytes are undefined.
+ * Pages that daemons cache (kind nvme, not DURABLE; any range of one extent, on every node): loads and stores of programs of
+ * all nodes see one memory, the one that put, get and atomics see, and the processor's atomics work in it. A thread that
+ * touches a page that is not here waits until it is. What cannot be had any more (the home or the daemon is gone, the page
+ * is lost, the allocation was removed) gives SIGBUS; such a pointer stays so, and mapping anew gives another one if
+ * the daemon has come back. A forked child has no such pages: it gets SIGSEGV. Calls of the system on such bytes (read, write)
+ * wait as the program does, unless the program may not ask for that (it needs /dev/userfaultfd or CAP_SYS_PTRACE): they end
+ * with EFAULT then where a page is not here, so touch the bytes first. Not for O_DIRECT, nor for memory that a device is to
+ * read or write. Source: vGASNet (HPC Asia '18), for which the API had put and get only.
  * REPLICATED, also in a sequence: only after a read-only attach. It points into the replica on this host,
  * which was current at this call; what others put later may miss it if this node is cut off. Errors:
- * UNSUPPORTED (remote, crosses a stripe or a part, replicas to write, or a small extent of a node with few
- * descriptors, which programs reach over the network only), OUT_OF_RANGE, PEER_LOST (a replica that is not
- * current). */
+ * UNSUPPORTED (remote and not cached, crosses a stripe or a part, replicas to write, a small extent of a node with few
+ * descriptors, which programs reach over the network only, or a kernel older than Linux 5.19, for cached pages),
+ * OUT_OF_RANGE, PEER_LOST (a replica that is not current), LIMIT (a user maps at most 128 cached extents of a node). */
 OCM_API int ocm_allocation_map(ocm_allocation* allocation, uint64_t offset, uint64_t bytes, void** pointer);
 
 /* ------------------------------------------------------------------ put and get */
