@@ -276,8 +276,9 @@ typedef struct ocm_extent_info {
   uint64_t bytes;
   uint32_t generation;
   ocm_fabric fabric; /* how this session reaches it */
-  bool local; /* in memory of this host: ocm_allocation_map works in it, except for replicas attached for writing */
-  bool lost;  /* its node is known to be gone */
+  bool
+      local; /* in memory of this host: ocm_allocation_map works in it, except for replicas attached for writing */
+  bool lost; /* its node is known to be gone */
   char node[64];
   uint64_t offset; /* SEQUENCE: where its bytes begin in the allocation; else 0 */
 } ocm_extent_info;
