@@ -12,7 +12,7 @@ import pytest
 
 from harness import outcome, wait_for
 from rawprogram import RawProgram, done
-from test_cache import NVME, PAGE, PAGES
+from test_cache import NVME, PAGE, PAGES, figures
 from test_cache_nodes import NODES, close, handles, make_caches  # noqa: F401
 from test_users import ALICE, BOB
 
@@ -80,10 +80,14 @@ def test_what_is_mapped_here_costs_the_daemon_nothing(caches):
     def ticks() -> int:
         fields = pathlib.Path(f"/proc/{caches['n2'].process.pid}/stat").read_text().split()
         return int(fields[13]) + int(fields[14])
-    before = ticks()
+    counted, before = figures(caches["n2"]), ticks()
     for _ in range(200):
         handle.load(0, 4 * PAGE)
     assert ticks() - before <= 5
+    now = figures(caches["n2"])
+    assert now["mapped_total loaded"] == counted["mapped_total loaded"] > 0
+    of["n3"].put(0, b"x")
+    wait_for("it is withdrawn", lambda: figures(caches["n2"])["mapped_total withdrawn"] > now["mapped_total withdrawn"])
     close(programs)
 
 
