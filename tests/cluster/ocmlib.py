@@ -17,7 +17,7 @@ BIN_DIR = pathlib.Path(os.environ.get("OCM_BIN_DIR", pathlib.Path(__file__).reso
 def find_binary(name: str) -> pathlib.Path:
     if DAEMON_DIR and name == "oncillad":
         return pathlib.Path(DAEMON_DIR) / "daemon" / name
-    for folder in ("", "cli", "daemon", "src/capi", "bin", "lib"):
+    for folder in ("", "cli", "daemon", "src/capi", "examples", "bin", "lib"):
         path = BIN_DIR / folder / name
         if path.is_file():
             return path

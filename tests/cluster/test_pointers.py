@@ -5,17 +5,21 @@ import random
 import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
-from harness import outcome, wait_for
+from harness import find_binary, outcome, wait_for
+from ocmlib import BIN_DIR
 from rawprogram import RawProgram, done
 from test_cache import NVME, PAGE, PAGES, figures
 from test_cache_nodes import NODES, close, handles, make_caches  # noqa: F401
 from test_users import ALICE, BOB
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUS, SEGV = -signal.SIGBUS, -signal.SIGSEGV
 
 
@@ -332,3 +336,15 @@ def test_memory_is_given_back_with_the_last_mapping(caches):
     program.alloc(PAGE, nodes=["n1"], kind=NVME)
     wait_for("it is so", lambda: len(thread_names(caches["n2"])) <= before + 3)
     program.close()
+
+
+@pytest.mark.parametrize("example", ["example_pointers", "pointers.py"])
+def test_the_examples_sort_more_than_a_cache_has(caches, example):
+    """And the other node's caches: the array is eight times as long as one."""
+    if example.endswith(".py"):
+        command = [sys.executable, "-B", str(ROOT / "examples/python" / example)]
+    else:
+        command = [str(find_binary("example_pointers")), "8MiB"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env={
+        **os.environ, "OCM_SOCKET": str(caches["n2"].socket_path), "PYTHONPATH": str(BIN_DIR / "python")})
+    assert done.returncode == 0 and "numbers sorted where they lie" in done.stdout, done.stderr
