@@ -76,6 +76,7 @@ Result<std::shared_ptr<Shadow>> Shadow::make(uint64_t page_bytes, uint32_t pages
   OCM_TRY_ASSIGN(os::Fd fd, os::make_memfd("oncilla-shadow", bytes, {}));
   OCM_TRY_ASSIGN(os::Mapping mapping, os::Mapping::map(fd.get(), bytes, true));
   mapping.keep_from_core_dumps();
+  mapping.refuse_huge_pages();
   const auto file = std::make_shared<os::Fd>(std::move(fd));
   const auto mover = std::make_shared<Mover>(page_bytes, file, std::move(moved));
   try {

@@ -107,6 +107,8 @@ void Mapping::prefer_huge_pages() {
   (void)::madvise(data_, mapped_bytes_, MADV_HUGEPAGE);
 }
 
+void Mapping::refuse_huge_pages() const { (void)::madvise(data_, mapped_bytes_, MADV_NOHUGEPAGE); }
+
 void Mapping::keep_from_core_dumps() {
   OCM_DASSERT(is_mapped());
   (void)::madvise(data_, mapped_bytes_, MADV_DONTDUMP);

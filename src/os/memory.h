@@ -68,6 +68,9 @@ class Mapping {
   /// The first touch takes 2 MiB at once where the kernel gives huge pages for shared memory to who asks (shmem_enabled
   /// is `advise`), which costs a twentieth; elsewhere it changes nothing. Nobody gives a part of such an extent back.
   void prefer_huge_pages();
+  /// The first touch takes one system page, also where shared memory gets huge ones unasked (shmem_enabled is `always`): who
+  /// gives parts of it back would have paid for all of one.
+  void refuse_huge_pages() const;
   /// A core dump of this process does not contain the bytes.
   void keep_from_core_dumps();
 
