@@ -66,6 +66,8 @@ class Options {
          &Config::tls_client_key);
     length("--cache", "bytes of memory that cache the pages of kinds that are on a device; 0: none",
            &Config::cache_bytes);
+    flag("--cache-cooperation", "let nodes that have a page supply others; =false: only its home does",
+         &Config::cache_cooperation);
     number("--heartbeat-ms", "time between heartbeats", &Config::heartbeat_ms);
     number("--failure-deadline-ms", "silence after which a node is considered dead",
            &Config::failure_deadline_ms);

@@ -103,6 +103,7 @@ class Caches::Clock {
     out.page_bytes = page_bytes;
     out.frames = frames(page_bytes, count);
     out.term_ns = out.give_up_ns = options_.failure_deadline_ns / 2;
+    out.cooperates = options_.cooperates;
     out.home.overdue_ns = options_.failure_deadline_ns;
     return out;
   }

@@ -11,8 +11,9 @@
 namespace ocm::cache {
 
 struct CachesOptions {
-  NodeNumber self = 1;  // the partition of this run
-  uint64_t bytes = 0;   // of memory for pages; each cache uses at least Budget::kFewest pages
+  NodeNumber self = 1;     // the partition of this run
+  uint64_t bytes = 0;      // of memory for pages; each cache uses at least Budget::kFewest pages
+  bool cooperates = true;  // PageCacheOptions
   uint64_t failure_deadline_ns = 3'000'000'000;
 };
 

@@ -79,7 +79,10 @@ void Holder::access(const PageName& name, PageAccess access, uint64_t now_ns) {
 
 void Holder::revoke(const ExtentId& extent, uint64_t now_ns) {
   now_ns_ = now_ns;
-  for (const PageName& name : pages_of(extent)) {
+  const std::vector<PageName> pages = pages_of(extent);
+  if (!pages.empty() && revoked_.emplace(extent, now_ns + late_ns_).second)
+    revoked_in_order_.push_back(extent);
+  for (const PageName& name : pages) {
     Entry& entry = entry_of(name);
     NodeEvent event;
     event.input = NodeInput::kRevoke;
@@ -306,7 +309,9 @@ void Holder::act(Entry& entry, const NodeEvent& event, const NodeAction& action,
       ready_.push_back(name);
       break;
     case Act::kFree: free_frame(entry); break;
-    case Act::kFault: out_.fault(event.message.from, name); break;
+    case Act::kFault:
+      if (!revoked_.contains(name.extent)) out_.fault(event.message.from, name);  // H8
+      break;
   }
 }
 
@@ -632,6 +637,11 @@ void Holder::tick(uint64_t now_ns) {
       continue;
     it->second.mapped->granted_ns + kStaysNs > now_ns ? staying_.push_back(name) : begin_withdrawing(*it);
   }
+  while (!revoked_in_order_.empty() && revoked_.at(revoked_in_order_.front()) <= now_ns) {
+    revoked_.erase(revoked_in_order_.front());
+    revoked_in_order_.pop_front();
+  }
+  give_up_overdue();
   give_up(frame_waiters_);
   give_up(dirty_waiters_);
   settle();
@@ -644,6 +654,8 @@ uint64_t Holder::due_ns(uint64_t now_ns) const {
   const uint64_t again_ns = ticked_ns_ + kAgainNs;
   if (!stuck_.empty() || !frame_waiters_.pages.empty() || !dirty_waiters_.pages.empty())
     due = std::min(due, again_ns);
+  if (!revoked_in_order_.empty()) due = std::min(due, revoked_.at(revoked_in_order_.front()));
+  if (!withdrawing_.empty()) due = std::min(due, withdrawing_.front().second + give_up_ns_);
   if (!staying_.empty()) due = std::min(due, std::max(now_ns, ticked_ns_ + kStaysNs));
   if (!dirty_.empty())
     due = std::min(due, std::max(dirty_.front()->second.dirty_ns + kIdleCleanNs, again_ns));

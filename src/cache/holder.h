@@ -12,13 +12,17 @@
 //      until it is not so: protected in each program, or moved out of the shadow. Meanwhile no access writes to it, and while
 //      it moves nobody reads it: it may be a hole already.
 //   H7 a page that was given to a program stays for a while, that its thread gets to use it: two nodes, or a cache of four
-//      pages, go on.
+//      pages, go on. And one that cannot be withdrawn for give_up_after(), for a program holds up the kernel, is taken all the
+//      same: all programs that map the extent here lose it.
+//   H8 what the home sends about an extent that it has revoked was under way meanwhile, in whatever order: it is late, and
+//      no fault.
 // Threads: one at a time. Nothing here waits.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -73,6 +77,7 @@ struct HolderStatistics {
   uint64_t writers_waited = 0;
   uint64_t failed = 0;                           // accesses
   uint64_t mapped_loads = 0, mapped_stores = 0;  // faults of programs that map pages, and got them
+  uint64_t given_up = 0;                         // extents whose programs lost their mappings: H7
   uint64_t withdrawn = 0;  // pages that were taken from such programs, or from their stores
 };
 
@@ -124,7 +129,12 @@ class Holder {
     return it == of_home_.end() ? 0 : it->second;
   }
   /// Programs map its pages there; it is attached, and has none yet. Where it has one: shadow_of().
-  void show(const ExtentId& extent, std::shared_ptr<Shadow> shadow);
+  void show(const ExtentId& extent, std::shared_ptr<Shadow> shadow, uint64_t number);
+  /// False: the extent's shadow is another one by now.
+  bool add_viewer(const ExtentId& extent, const Shadow* shadow, std::shared_ptr<Viewer> viewer);
+  bool is_viewer(const ExtentId& extent, const Viewer* viewer) const;
+  /// A fault of it is under way for that page already.
+  bool is_waiting(const PageName& name, const Viewer* viewer, bool stores) const;
   std::shared_ptr<Shadow> shadow_of(const ExtentId& extent) const {
     const auto it = extents_.find(extent);
     return it == extents_.end() || it->second.detaching ? nullptr : it->second.shadow;
@@ -133,7 +143,9 @@ class Holder {
   void viewer_ended(const ExtentId& extent, const Viewer* viewer, uint64_t now_ns);
   /// Viewer::protect() and Shadow::move_out() are done.
   void is_protected(const PageName& name, const Viewer* viewer, uint64_t now_ns);
-  void moved_out(const PageName& name, uint64_t now_ns);
+  void moved_out(const PageName& name, uint64_t shadow_number, uint64_t now_ns);
+  /// Of all extents: whoever maps something loses it.
+  void give_up_shadows(uint64_t now_ns);
   /// Inside the page and the extent, which is attached.
   void access(const PageName& name, PageAccess access, uint64_t now_ns);
 
@@ -163,6 +175,8 @@ class Holder {
   /// What waits so long for a frame, or for dirty pages to become fewer, while no page before it got what it waits for, fails
   /// with kIo if a device failed meanwhile. One that stands still is waited for, as it would be without a cache.
   void give_up_after(uint64_t ns) { give_up_ns_ = ns; }
+  /// H8: a message and its answer are under way for so long at most, or the term ends.
+  void late_for(uint64_t ns) { late_ns_ = ns; }
   /// Evicts, cleans and brings in what is due.
   void tick(uint64_t now_ns);
   uint64_t due_ns(uint64_t now_ns) const;
@@ -195,6 +209,9 @@ class Holder {
     std::vector<std::shared_ptr<Viewer>> writers;
     std::vector<const Viewer*> unanswered;  // kProtecting
     uint64_t granted_ns = 0;
+    uint64_t asked_ns = 0;       // since when it is to be withdrawn
+    uint64_t shadow_number = 0;  // of its extent, at this cache
+    uint64_t move = 0;           // kMoving: the shadow's number of it
     std::list<Held> held;
 
     /// Nothing is written while it is withdrawn; and its bytes are nowhere for sure while they move.
@@ -228,6 +245,8 @@ class Holder {
     bool detaching = false;
     std::unique_ptr<Streams> streams;
     std::shared_ptr<Shadow> shadow;  // null: no program maps any of it
+    uint64_t shadow_number = 0;
+    std::vector<std::shared_ptr<Viewer>> viewers;
   };
   struct IdHash {
     size_t operator()(const ExtentId& id) const {
@@ -268,6 +287,9 @@ class Holder {
   void begin_withdrawing(Entry& entry);
   void protection_ended(Entry& entry);
   void end_withdrawing(Entry& entry);
+  void give_up_shadow(const ExtentId& extent);
+  void give_up_overdue();
+  void refuse_waiting(Entry& entry, const Viewer* viewer);
   void fail_waiting(Entry& entry, Code code);
 
   void run(Entry& entry);
@@ -301,15 +323,19 @@ class Holder {
   std::map<NodeNumber, uint32_t> of_home_;  // how many of extents_
   std::unordered_map<PageName, Page, PageNameHash> pages_;
   std::vector<Entry*> of_frame_;
-  std::list<Entry*> dirty_;              // the one that has been so longest first
-  std::list<PageName> ready_;            // something changed for what waits for them
-  Queue frame_waiters_, dirty_waiters_;  // H2, H4
-  std::list<PageName> stuck_;            // their device failed
-  std::list<PageName> staying_;          // H7, the one that has longest first
+  std::list<Entry*> dirty_;                                 // the one that has been so longest first
+  std::list<PageName> ready_;                               // something changed for what waits for them
+  Queue frame_waiters_, dirty_waiters_;                     // H2, H4
+  std::list<PageName> stuck_;                               // their device failed
+  std::unordered_map<ExtentId, uint64_t, IdHash> revoked_;  // H8: until when
+  std::deque<ExtentId> revoked_in_order_;
+  std::deque<std::pair<PageName, uint64_t>> withdrawing_;  // H7, and since when; some are not, any more
+  std::list<PageName> staying_;                            // H7, the one that has longest first
   std::vector<Frame> aged_;
   uint32_t leaving_ = 0, cleaning_ = 0, becoming_dirty_ = 0;  // pages under way to that
   uint32_t held_evicts_ = 0, held_cleans_ = 0, moving_ = 0;   // H6: that will be
   uint64_t reads_ahead_until_ns_ = 0;
+  uint64_t late_ns_ = 6'000'000'000;
   uint64_t give_up_ns_ = 3'000'000'000;
   uint64_t failed_ns_ = 0;           // when a device failed last
   uint64_t no_memory_until_ns_ = 0;  // the system had none for a frame: it is not asked again before

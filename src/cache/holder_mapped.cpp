@@ -2,6 +2,7 @@
 // them used (H6).
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.h"
 #include "cache/holder.h"
@@ -14,17 +15,60 @@ bool is_local(NodeInput input) { return input == NodeInput::kEvict || input == N
 
 }  // namespace
 
-void Holder::show(const ExtentId& extent, std::shared_ptr<Shadow> shadow) {
+void Holder::show(const ExtentId& extent, std::shared_ptr<Shadow> shadow, uint64_t number) {
   const auto it = extents_.find(extent);
   OCM_ASSERT(it != extents_.end() && it->second.shadow == nullptr && shadow != nullptr);
   it->second.shadow = std::move(shadow);
+  it->second.shadow_number = number;
+}
+
+bool Holder::add_viewer(const ExtentId& extent, const Shadow* shadow, std::shared_ptr<Viewer> viewer) {
+  if (shadow_of(extent).get() != shadow || shadow == nullptr) return false;
+  extents_.find(extent)->second.viewers.push_back(std::move(viewer));
+  return true;
+}
+
+bool Holder::is_viewer(const ExtentId& extent, const Viewer* viewer) const {
+  const auto it = extents_.find(extent);
+  if (it == extents_.end() || it->second.detaching) return false;
+  const auto& all = it->second.viewers;
+  return std::any_of(all.begin(), all.end(), [&](const auto& one) { return one.get() == viewer; });
+}
+
+bool Holder::is_waiting(const PageName& name, const Viewer* viewer, bool stores) const {
+  const auto it = pages_.find(name);
+  if (it == pages_.end()) return false;
+  const std::list<PageAccess>& waiting = it->second.waiting;
+  return std::any_of(waiting.begin(), waiting.end(), [&](const PageAccess& one) {
+    return one.maps() && one.viewer.get() == viewer && one.writes() == stores;
+  });
+}
+
+/// Those of one viewer, or of all (null).
+void Holder::refuse_waiting(Entry& entry, const Viewer* viewer) {
+  std::list<PageAccess>& waiting = entry.second.waiting;
+  for (auto it = waiting.begin(); it != waiting.end();) {
+    if (!it->maps() || (viewer != nullptr && it->viewer.get() != viewer)) {
+      ++it;
+      continue;
+    }
+    ++statistics_.failed;
+    out_.finish(std::move(it->done), Code::kRevoked);
+    it = waiting.erase(it);
+  }
 }
 
 void Holder::viewer_ended(const ExtentId& extent, const Viewer* viewer, uint64_t now_ns) {
   now_ns_ = now_ns;
+  const auto known = extents_.find(extent);
+  if (known != extents_.end())
+    std::erase_if(known->second.viewers, [&](const auto& one) { return one.get() == viewer; });
   for (const PageName& name : pages_of(extent)) {
     const auto it = pages_.find(name);
-    if (it == pages_.end() || it->second.mapped == nullptr) continue;
+    if (it == pages_.end()) continue;
+    refuse_waiting(*it, viewer);
+    ready_.push_back(name);
+    if (it->second.mapped == nullptr) continue;
     Mapped& mapped = *it->second.mapped;
     std::erase_if(mapped.writers, [&](const auto& one) { return one.get() == viewer; });
     if (std::erase(mapped.unanswered, viewer) != 0 && mapped.unanswered.empty()) protection_ended(*it);
@@ -38,6 +82,7 @@ void Holder::enter_shadow(Entry& entry, const std::byte* bytes) {
   std::memcpy(extent->second.shadow->page(entry.first.page), bytes, page_bytes());  // U1
   entry.second.mapped = std::make_unique<Mapped>();
   entry.second.mapped->shadow = extent->second.shadow;
+  entry.second.mapped->shadow_number = extent->second.shadow_number;
 }
 
 /// A program that reads or writes one page after the other faults once for some.
@@ -104,6 +149,8 @@ void Holder::withdraw(Entry& entry, Mapped::Level level) {
   mapped.level = std::max(mapped.level, level);
   if (mapped.stage != Stage::kUsed) return;
   mapped.stage = Stage::kStays;
+  mapped.asked_ns = now_ns_;
+  withdrawing_.emplace_back(entry.first, now_ns_);
   if (mapped.granted_ns + kStaysNs <= now_ns_)
     begin_withdrawing(entry);
   else
@@ -140,17 +187,70 @@ void Holder::protection_ended(Entry& entry) {
   if (mapped.level != Mapped::Level::kOut) return end_withdrawing(entry);
   mapped.stage = Mapped::Stage::kMoving;
   ++moving_;
-  mapped.shadow->move_out(entry.first.page, frames_.bytes(entry.second.frame));
+  mapped.move = mapped.shadow->move_out(entry.first.page, frames_.bytes(entry.second.frame));
 }
 
-void Holder::moved_out(const PageName& name, uint64_t now_ns) {
+void Holder::moved_out(const PageName& name, uint64_t shadow_number, uint64_t now_ns) {
   now_ns_ = now_ns;
   const auto it = pages_.find(name);
-  OCM_ASSERT(it != pages_.end() && it->second.mapped != nullptr &&
-             it->second.mapped->stage == Mapped::Stage::kMoving);
+  // It was given up a moment ago.
+  if (it == pages_.end() || it->second.mapped == nullptr || it->second.mapped->shadow_number != shadow_number)
+    return;
+  OCM_ASSERT(it->second.mapped->stage == Mapped::Stage::kMoving);
   --moving_;
   end_withdrawing(*it);
   settle();
+}
+
+/// What withdraws takes no longer than give_up_after().
+void Holder::give_up_overdue() {
+  while (!withdrawing_.empty()) {
+    const auto [name, asked_ns] = withdrawing_.front();
+    const auto it = pages_.find(name);
+    const bool is = it != pages_.end() && it->second.mapped != nullptr &&
+                    it->second.mapped->stage != Mapped::Stage::kUsed &&
+                    it->second.mapped->asked_ns == asked_ns;
+    if (is && asked_ns + give_up_ns_ > now_ns_) return;
+    withdrawing_.pop_front();
+    if (is) give_up_shadow(name.extent);
+  }
+}
+
+void Holder::give_up_shadows(uint64_t now_ns) {
+  now_ns_ = now_ns;
+  std::vector<ExtentId> all;
+  for (const auto& [id, extent] : extents_) {
+    if (extent.shadow != nullptr) all.push_back(id);
+  }
+  for (const ExtentId& id : all) give_up_shadow(id);
+  settle();
+}
+
+/// The bytes come back into frames, whoever still looks at the shadow.
+void Holder::give_up_shadow(const ExtentId& extent) {
+  const auto it = extents_.find(extent);
+  if (it == extents_.end() || it->second.shadow == nullptr) return;
+  const std::shared_ptr<Shadow> shadow = std::exchange(it->second.shadow, nullptr);
+  const auto viewers = std::exchange(it->second.viewers, {});
+  const uint64_t copied = shadow->give_up();
+  for (const auto& viewer : viewers) viewer->end();
+  ++statistics_.given_up;
+  for (const PageName& name : pages_of(extent)) {
+    const auto known = pages_.find(name);
+    if (known == pages_.end()) continue;
+    refuse_waiting(*known, nullptr);
+    ready_.push_back(name);
+    Page& page = known->second;
+    if (page.mapped == nullptr) continue;
+    const bool is_moving = page.mapped->stage == Mapped::Stage::kMoving;
+    if (!is_moving || page.mapped->move > copied)
+      std::memcpy(frames_.bytes(page.frame), shadow->page(name.page), page_bytes());
+    moving_ -= is_moving ? 1 : 0;
+    page.mapped->stage = Mapped::Stage::kMoving;
+    page.mapped->writable = false;
+    end_withdrawing(*known);
+  }
+  out_.let_go(shadow);
 }
 
 /// What was held goes on, in its order.

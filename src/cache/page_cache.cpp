@@ -112,9 +112,14 @@ PageCache::PageCache(Ports& ports, const PageCacheOptions& options)
       holder_(*holder_side_, options.page_bytes, options.frames) {
   OCM_ASSERT(options.self < kHome && options.page_bytes % 4096 == 0);
   holder_.give_up_after(options.give_up_ns);
+  holder_.late_for(4 * options.term_ns);  // both ways, and couriers give up after a term at most
 }
 
 PageCache::~PageCache() {
+  {
+    Turn turn(*this);
+    holder_.give_up_shadows(turn.now_ns);
+  }
   std::unique_lock lock(mutex_);
   nothing_is_under_way_.wait(lock, [&] { return under_way_ == 0 && holder_.moving() == 0; });
 }
@@ -139,7 +144,9 @@ void PageCache::add(const ExtentId& extent, uint64_t bytes, std::shared_ptr<Stag
   OCM_ASSERT(extent.address.partition() == options_.self && bytes != 0 && storage != nullptr);
   Turn turn(*this);
   extents_[extent] = {bytes, std::move(storage)};
-  page_home_.add(extent, pages_of(bytes, options_.page_bytes), policy);
+  DirectoryPolicy its = policy;
+  if (!options_.cooperates) its = {.storage_supplies = true, .supplier = options_.self};
+  page_home_.add(extent, pages_of(bytes, options_.page_bytes), its);
 }
 
 void PageCache::remove(const ExtentId& extent) {
@@ -298,6 +305,7 @@ void PageCache::access(const ExtentId& extent, uint64_t offset, uint64_t bytes, 
 
 Result<std::shared_ptr<Shadow>> PageCache::shadow(const ExtentId& extent) {
   std::shared_ptr<Shadow> fresh;
+  uint64_t number = 0;
   for (;;) {
     uint64_t bytes = 0;
     {
@@ -307,15 +315,16 @@ Result<std::shared_ptr<Shadow>> PageCache::shadow(const ExtentId& extent) {
         return Status(Code::kRevoked, "the extent is not cached here any more");
       if (auto known = holder_.shadow_of(extent); known != nullptr) return known;
       if (fresh != nullptr) {
-        holder_.show(extent, fresh);
+        holder_.show(extent, fresh, number);
         return fresh;
       }
+      number = ++shadows_;
       bytes = it->second.bytes;
     }
     OCM_TRY_ASSIGN(fresh, Shadow::make(options_.page_bytes, pages_of(bytes, options_.page_bytes),
-                                       [this, extent](uint32_t page) {
+                                       [this, extent, number](uint32_t page) {
                                          Turn turn(*this);
-                                         holder_.moved_out({extent, page}, turn.now_ns);
+                                         holder_.moved_out({extent, page}, number, turn.now_ns);
                                          if (holder_.moving() == 0) nothing_is_under_way_.notify_all();
                                        }));
   }
@@ -326,10 +335,11 @@ void PageCache::fault(const ExtentId& extent, uint32_t page, bool stores,
   OCM_ASSERT(viewer != nullptr);
   Turn turn(*this);
   const auto it = attached_.find(extent);
-  if (it == attached_.end() || it->second.is_over || holder_.shadow_of(extent) == nullptr)
+  if (it == attached_.end() || it->second.is_over || !holder_.is_viewer(extent, viewer.get()))
     return viewer->refuse(page, Code::kRevoked);
   OCM_ASSERT(page < pages_of(it->second.bytes, options_.page_bytes));
   if (stores && !may_store) return viewer->refuse(page, Code::kPermission);
+  if (holder_.is_waiting({extent, page}, viewer.get(), stores)) return;  // its threads go on together
   PageAccess access;
   access.kind = stores ? PageAccess::Kind::kStore : PageAccess::Kind::kLoad;
   access.viewer = viewer;
@@ -338,6 +348,11 @@ void PageCache::fault(const ExtentId& extent, uint32_t page, bool stores,
     if (code != Code::kOk) viewer->refuse(page, code);
   };
   holder_.access({extent, page}, std::move(access), turn.now_ns);
+}
+
+bool PageCache::add_viewer(const ExtentId& extent, const Shadow* shadow, std::shared_ptr<Viewer> viewer) {
+  Turn turn(*this);
+  return holder_.add_viewer(extent, shadow, std::move(viewer));
 }
 
 void PageCache::is_protected(const ExtentId& extent, uint32_t page, const Viewer* viewer) {
@@ -389,6 +404,10 @@ void PageCache::settle(uint64_t now_ns) {
       Parcel& parcel = one.parcel;
       switch (parcel.what) {
         case What::kMessage:
+          if (one.term != 0) {
+            const auto guest = guests_.find(parcel.message.from);
+            if (guest == guests_.end() || guest->second.term.number() != one.term) break;  // it asks anew
+          }
           if (one.channel == Channel::kToHome) {
             page_home_.receive(parcel.name, parcel.message, std::move(parcel.bytes), now_ns);
           } else {

@@ -40,6 +40,9 @@ struct PageCacheOptions {
   uint64_t term_ns = 1'500'000'000;
   CourierLimits courier;
   HomeLimits home;
+  /// Nodes supply each other. Else what is clean comes from the home's own cache, into which it is brought first: as vGASNet
+  /// is without cooperation.
+  bool cooperates = true;
   uint64_t give_up_ns = 3'000'000'000;  // what waits for a frame or to become dirty, where a device fails
 };
 
@@ -96,10 +99,12 @@ class PageCache {
   /// Where its pages are while programs use them; made by the first call. Errors: kRevoked (it is not attached, or over),
   /// kNoMemory, kNoFds.
   Result<std::shared_ptr<Shadow>> shadow(const ExtentId& extent);
-  /// A program touched a page that it may not use now, with a load or a store: grant() or refuse() follows. Not after
-  /// viewer_ended().
+  /// A program touched a page that it may not use now, with a load or a store: grant() or refuse() follows, once for all that
+  /// it says meanwhile.
   void fault(const ExtentId& extent, uint32_t page, bool stores, const std::shared_ptr<Viewer>& viewer,
              bool may_store);
+  /// It maps that shadow of the extent from now on, until viewer_ended(). False: the extent has another one, or none, now.
+  bool add_viewer(const ExtentId& extent, const Shadow* shadow, std::shared_ptr<Viewer> viewer);
   void is_protected(const ExtentId& extent, uint32_t page, const Viewer* viewer);
   void viewer_ended(const ExtentId& extent, const Viewer* viewer);
 
@@ -166,6 +171,7 @@ class PageCache {
   struct Local {
     Channel channel = Channel::kToHome;
     Parcel parcel;
+    uint64_t term = 0;  // of the node that asked; 0: this one did
   };
   /// The lock, what follows from what is done under it, and what leaves afterwards.
   class Turn;
@@ -195,6 +201,7 @@ class PageCache {
   bool receive_at_home(NodeNumber from, Packet& packet, uint64_t now_ns);
   bool receive_at_holder(NodeNumber from, Packet& packet, uint64_t now_ns);
   bool receive_of_peer(NodeNumber from, Packet& packet, uint64_t now_ns);
+  bool is_to_be_here_first(NodeNumber from, uint64_t term, const Parcel& parcel, uint64_t now_ns);
   void give_term(NodeNumber from, const Packet& packet, uint64_t now_ns);
   void begin_term(NodeNumber from, HomeOf& home, const Packet& packet, uint64_t now_ns);
   void check_returns(NodeNumber from, Guest& guest, uint64_t now_ns);
@@ -219,6 +226,7 @@ class PageCache {
   uint64_t under_way_ = 0;                      // accesses to the storage, and lists of what leaves
   std::condition_variable nothing_is_under_way_;
   uint64_t told_due_ns_ = ~uint64_t{0};
+  uint64_t shadows_ = 0;  // made so far
   uint64_t terms_ended_ = 0, faults_ = 0, packets_sent_ = 0, packets_refused_ = 0;
 };
 

@@ -79,6 +79,7 @@ bool PageCache::receive_at_home(NodeNumber from, Packet& packet, uint64_t now_ns
     case What::kMessage:
       parcel.message.from = from;
       parcel.message.to = kHome;
+      if (is_to_be_here_first(from, packet.courier.term, parcel, now_ns)) break;
       page_home_.receive(parcel.name, parcel.message, std::move(parcel.bytes), now_ns);
       break;
     case What::kReturned:
@@ -90,6 +91,20 @@ bool PageCache::receive_at_home(NodeNumber from, Packet& packet, uint64_t now_ns
     default: condemn(from); return false;
   }
   check_returns(from, guest, now_ns);
+  return true;
+}
+
+/// Without cooperation the home's own cache supplies: the request waits until it has the page.
+bool PageCache::is_to_be_here_first(NodeNumber from, uint64_t term, const Parcel& parcel, uint64_t now_ns) {
+  if (options_.cooperates || parcel.message.kind != MessageKind::kGetS ||
+      !attached_.contains(parcel.name.extent))
+    return false;
+  OCM_ASSERT(from != options_.self && term != 0);
+  const uint64_t offset = uint64_t{parcel.name.page} * options_.page_bytes;
+  if (offset >= attached_.at(parcel.name.extent).bytes) return false;  // no page of it: the directory says so
+  PageAccess access;
+  access.done = [this, parcel, term](Code) { local_.push_back({Channel::kToHome, parcel, term}); };
+  holder_.access(parcel.name, std::move(access), now_ns);
   return true;
 }
 

@@ -28,8 +28,9 @@ class Shadow::Mover {
       if (work_.empty()) return;
       const Move move = work_.front();
       work_.pop_front();
+      std::memcpy(move.to, move.from, page_bytes_);  // under the lock: who gives up knows what has moved
+      copied_ = move.number;
       lock.unlock();
-      std::memcpy(move.to, move.from, page_bytes_);
       while (!os::discard(file_->get(), move.page * page_bytes_, page_bytes_)) {
         // Interrupted; nothing else keeps the hole from a file that nobody can seal.
         std::this_thread::yield();
@@ -38,24 +39,31 @@ class Shadow::Mover {
       lock.lock();
     }
   }
-  void give(uint32_t page, const std::byte* from, std::byte* to) {
+  uint64_t give(uint32_t page, const std::byte* from, std::byte* to) {
+    uint64_t number = 0;
     {
       const std::lock_guard lock(mutex_);
-      work_.push_back({page, from, to});
+      number = ++given_;
+      work_.push_back({number, page, from, to});
     }
     changed_.notify_one();
+    return number;
   }
-  void end() {
+  uint64_t end() {
+    uint64_t copied = 0;
     {
       const std::lock_guard lock(mutex_);
-      OCM_ASSERT(work_.empty());
+      work_.clear();
       ends_ = true;
+      copied = copied_;
     }
     changed_.notify_one();
+    return copied;
   }
 
  private:
   struct Move {
+    uint64_t number = 0;
     uint32_t page = 0;
     const std::byte* from = nullptr;
     std::byte* to = nullptr;
@@ -66,6 +74,7 @@ class Shadow::Mover {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Move> work_;
+  uint64_t given_ = 0, copied_ = 0;
   bool ends_ = false;
 };
 
@@ -87,7 +96,9 @@ Result<std::shared_ptr<Shadow>> Shadow::make(uint64_t page_bytes, uint32_t pages
   return std::shared_ptr<Shadow>(new Shadow(page_bytes, std::move(mapping), file, mover));
 }
 
-Shadow::~Shadow() { mover_->end(); }
+Shadow::~Shadow() { (void)mover_->end(); }
+
+uint64_t Shadow::give_up() { return mover_->end(); }
 
 Result<os::Fd> Shadow::share(bool writable) const {
   if (!writable) return os::reopen_read_only(file_->get());
@@ -96,6 +107,6 @@ Result<os::Fd> Shadow::share(bool writable) const {
   return copy;
 }
 
-void Shadow::move_out(uint32_t page, std::byte* to) { mover_->give(page, this->page(page), to); }
+uint64_t Shadow::move_out(uint32_t page, std::byte* to) { return mover_->give(page, this->page(page), to); }
 
 }  // namespace ocm::cache

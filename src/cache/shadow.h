@@ -6,6 +6,7 @@
 // Invariants
 //   U1 a page is in the frame or in the shadow. What somebody planted in a hole is overwritten before a page is there.
 //   U2 a page that moves out is stored to by nobody (viewer.h), and its frame stays until it has.
+//   U3 one that was given up is used by nobody any more: its kernel file is held up by somebody.
 // Threads: one at a time, but for the one that moves out: a program that may write can hold up the kernel's work on the file.
 #pragma once
 
@@ -34,8 +35,11 @@ class Shadow {
   std::byte* page(uint32_t page) { return mapping_.data() + page * page_bytes_; }
   /// For a program to map. Errors: kNoFds.
   Result<os::Fd> share(bool writable) const;
-  /// U2. `moved` follows.
-  void move_out(uint32_t page, std::byte* to);
+  /// U2. `moved` follows. The move's number, from 1 on.
+  uint64_t move_out(uint32_t page, std::byte* to);
+  /// U3: no page moves out any more, and `moved` is called at most for what had moved before. The last move whose bytes
+  /// have been copied.
+  uint64_t give_up();
 
  private:
   class Mover;

@@ -21,6 +21,8 @@ class Viewer {
   virtual void protect(uint32_t page) = 0;
   /// A fault of the page ends with `why`.
   virtual void refuse(uint32_t page, Code why) = 0;
+  /// Its mapping is over. PageCache::viewer_ended() follows.
+  virtual void end() = 0;
 };
 
 }  // namespace ocm::cache

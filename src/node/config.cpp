@@ -157,6 +157,7 @@ std::map<std::string, Setter> keys_of(Config& c) {
       {"security.tls_client_cert", text(c.tls_client_cert)},
       {"security.tls_client_key", text(c.tls_client_key)},
       {"cache.bytes", length(c.cache_bytes)},
+      {"cache.cooperation", flag(c.cache_cooperation)},
       {"replicas.again_after_ms", number(c.replica_again_after_ms)},
       {"replicas.bytes_per_second", length(c.replica_bytes_per_second)},
       {"replicas.wait_at_stop", flag(c.replica_wait_at_stop)},

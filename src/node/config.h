@@ -39,6 +39,7 @@ struct Config {
   memory::Settings offers;
   // [cache]
   uint64_t cache_bytes = 256 * kMiB;  // before kinds that are no memory; 0: none
+  bool cache_cooperation = true;      // of pages whose home this is: nodes supply each other
   // [replicas]
   uint64_t replica_again_after_ms = 30'000;  // a node is gone so long: its replicas are made elsewhere
   uint64_t replica_bytes_per_second = uint64_t{1} << 29;  // of copies that this node leads; 0: no limit

@@ -57,6 +57,7 @@ Status Home::init() {
     caches_ = std::make_shared<cache::Caches>(
         cache::CachesOptions{.self = core_.partition,
                              .bytes = core_.config.cache_bytes,
+                             .cooperates = core_.config.cache_cooperation,
                              .failure_deadline_ns = core_.config.failure_deadline_ns()});
   }
   std::vector<memory::PoolConfig> pools;

@@ -43,7 +43,7 @@ class Pagers::Pager final : public cache::Viewer, public std::enable_shared_from
     socket_.reset();
     is_over_.store(true);
   }
-  void end() {
+  void end() override {
     ends_.store(true);
     ring();
   }
@@ -179,11 +179,13 @@ class Pagers::Pager final : public cache::Viewer, public std::enable_shared_from
       const uint64_t offset = job.page * place_.page_bytes;
       switch (job.kind) {
         case Job::Kind::kGrant:
-          faults_.resolve(address_ + offset, place_.page_bytes, job.writable || !place_.may_store);
+          is_gone_ =
+              !faults_.resolve(address_ + offset, place_.page_bytes, job.writable || !place_.may_store) ||
+              is_gone_;
           break;
         case Job::Kind::kProtect:
-          faults_.protect(address_ + offset, place_.page_bytes);
-          cache_.is_protected(place_.extent, job.page, this);
+          is_gone_ = !faults_.protect(address_ + offset, place_.page_bytes) || is_gone_;
+          if (!is_gone_) cache_.is_protected(place_.extent, job.page, this);
           break;
         case Job::Kind::kRefuse:
           // A program that does not take its news has them all when the socket closes.
@@ -293,9 +295,12 @@ Reply Pagers::open(const Session& session, const wire::OpenExtentRequest& reques
   Running one;
   one.uid = session.uid;
   one.pager = std::make_shared<Pager>(*cache, place, std::move(mine), std::move(bell));
+  if (!cache->add_viewer(id, shadow.get(), one.pager))
+    return Status(Code::kRevoked, "the extent is not cached here any more");
   try {
     one.thread = std::thread([pager = one.pager] { pager->run(); });
   } catch (const std::system_error&) {
+    cache->viewer_ended(id, one.pager.get());
     return Status(Code::kNoMemory, "the system has no thread for the program's page faults");
   }
   running_.push_back(std::move(one));

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
+#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -23,6 +25,10 @@ constexpr uint64_t kWriteProtectUnpopulated = uint64_t{1} << 13;  // UFFD_FEATUR
 constexpr uint64_t kContinueProtected = uint64_t{1} << 1;         // UFFDIO_CONTINUE_MODE_WP: 6.4
 constexpr int kUserModeOnly = 1;                                  // UFFD_USER_MODE_ONLY: 5.11
 constexpr unsigned long kNewFromDevice = _IO(0xAA, 0x00);         // USERFAULTFD_IOC_NEW: 6.1
+constexpr uint64_t kIsNegotiated = uint64_t{1} << 31;  // UFFD_FEATURE_INITIALIZED, inside the kernel
+constexpr uint64_t kEvents =
+    UFFD_FEATURE_EVENT_FORK | UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP;
+constexpr int kTriesMost = 1000;
 constexpr uint64_t kNeeded = UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM |
                              UFFD_FEATURE_PAGEFAULT_FLAG_WP | kWriteProtectShared;
 
@@ -82,7 +88,15 @@ Result<Userfault> Userfault::take(Fd fd) {
   const ssize_t length = ::readlink(path.c_str(), what, sizeof(what));
   if (length < 0 || std::string_view(what, static_cast<size_t>(length)) != "anon_inode:[userfaultfd]")
     return Status(Code::kInvalidArgument, "the descriptor is not one of userfaultfd");
-  return Userfault(std::move(fd));
+  // "API:\taa:FEATURES:IOCTLS"
+  std::ifstream info("/proc/self/fdinfo/" + std::to_string(fd.get()));
+  for (std::string line; std::getline(info, line);) {
+    const size_t at = line.find(':', 5);
+    if (!line.starts_with("API:") || at == std::string::npos) continue;
+    const uint64_t features = std::strtoull(line.c_str() + at + 1, nullptr, 16);
+    if ((features & kIsNegotiated) != 0 && (features & kEvents) == 0) return Userfault(std::move(fd));
+  }
+  return Status(Code::kInvalidArgument, "the userfaultfd is to tell of page faults alone, and does not");
 }
 
 Result<std::optional<Userfault::Fault>> Userfault::next() const {
@@ -101,7 +115,7 @@ Result<std::optional<Userfault::Fault>> Userfault::next() const {
   }
 }
 
-void Userfault::resolve(uint64_t address, uint64_t bytes, bool writable) const {
+bool Userfault::resolve(uint64_t address, uint64_t bytes, bool writable) const {
   OCM_DASSERT(address % kSystemPage == 0 && bytes % kSystemPage == 0);
   const bool protects = !writable && can_protect_;
   if (!protects) {  // where it is mapped already
@@ -111,7 +125,8 @@ void Userfault::resolve(uint64_t address, uint64_t bytes, bool writable) const {
     off.mode = UFFDIO_WRITEPROTECT_MODE_DONTWAKE;
     (void)::ioctl(fd(), UFFDIO_WRITEPROTECT, &off);
   }
-  for (uint64_t at = 0; at < bytes;) {
+  int tries = 0;
+  for (uint64_t at = 0; at < bytes && tries < kTriesMost;) {
     uffdio_continue on{};
     on.range.start = address + at;
     on.range.len = bytes - at;
@@ -123,20 +138,26 @@ void Userfault::resolve(uint64_t address, uint64_t bytes, bool writable) const {
     } else if (why == EEXIST) {
       at += kSystemPage;
     } else if (why == EAGAIN) {
+      ++tries;
       ::sched_yield();  // the program changes its mappings
     } else {
       break;  // the page is gone from the memfd, or the program
     }
   }
   wake(address, bytes);
+  return tries < kTriesMost;
 }
 
-void Userfault::protect(uint64_t address, uint64_t bytes) const {
+bool Userfault::protect(uint64_t address, uint64_t bytes) const {
   uffdio_writeprotect on{};
   on.range.start = address;
   on.range.len = bytes;
   on.mode = UFFDIO_WRITEPROTECT_MODE_WP;
-  while (::ioctl(fd(), UFFDIO_WRITEPROTECT, &on) != 0 && (errno == EAGAIN || errno == EINTR)) ::sched_yield();
+  for (int tries = 0; tries < kTriesMost; ++tries) {
+    if (::ioctl(fd(), UFFDIO_WRITEPROTECT, &on) == 0 || (errno != EAGAIN && errno != EINTR)) return true;
+    ::sched_yield();
+  }
+  return false;
 }
 
 void Userfault::wake(uint64_t address, uint64_t bytes) const {

@@ -32,7 +32,8 @@ class Userfault {
   bool of_kernel() const { return of_kernel_; }
 
   // ---- the daemon
-  /// A descriptor that came from a program. Errors: kInvalidArgument (it is none of these).
+  /// A descriptor that came from a program. Errors: kInvalidArgument (it is none of these, or one that tells of more than
+  /// page faults: until somebody reads that, nothing can be mapped or protected).
   static Result<Userfault> take(Fd fd);
   struct Fault {
     uint64_t address = 0;  // of the byte's system page
@@ -41,10 +42,10 @@ class Userfault {
   /// The next one, if there is one; it does not wait. Errors: kPeerLost (the program is gone).
   Result<std::optional<Fault>> next() const;
   /// Pages that the memfd has are mapped there, and who waits for them goes on. A page that it has not got any more is left:
-  /// its next access is a fault again. Whole system pages.
-  void resolve(uint64_t address, uint64_t bytes, bool writable) const;
-  /// No store of the program reaches these pages from now on before resolve().
-  void protect(uint64_t address, uint64_t bytes) const;
+  /// its next access is a fault again. Whole system pages. False: the program changes its mappings without end.
+  bool resolve(uint64_t address, uint64_t bytes, bool writable) const;
+  /// No store of the program reaches these pages from now on before resolve(). False: as there.
+  bool protect(uint64_t address, uint64_t bytes) const;
 
   // ---- both
   /// Who waits there looks again.

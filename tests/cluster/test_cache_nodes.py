@@ -17,11 +17,11 @@ NODES = ("n1", "n2", "n3")
 
 @pytest.fixture
 def make_caches(make_cluster, tmp_path):
-    def make(pages: int = PAGES, **kwargs):
+    def make(pages: int = PAGES, daemon=(), **kwargs):
         (tmp_path / "device").mkdir()
         return make_cluster(names=NODES, dram=32 * MIB,
                             extra=("--nvme", str(64 * MIB), "--nvme-path", str(tmp_path / "device"),
-                                   "--cache", str(pages * PAGE)), **kwargs)
+                                   "--cache", str(pages * PAGE), *daemon), **kwargs)
     return make
 
 
@@ -64,6 +64,29 @@ def test_each_sees_what_any_put_last(caches):
     assert sum(one["pages_total from_other"] for one in now.values()) > 0, "they supply each other"
     assert sum(one["pages_total invalidated"] for one in now.values()) > 0
     assert all(one["packets_total refused"] == 0 for one in now.values())
+    close(programs)
+
+
+@pytest.mark.parametrize("cooperation", [True, False])
+def test_who_supplies_what_is_clean(make_caches, cooperation):
+    """Another node that has it, or only the home's cache, which then reads it once for all."""
+    cluster = make_caches(pages=8 * PAGES, daemon=("--cache-cooperation=" + str(cooperation).lower(),))
+    programs, of = handles(cluster, 8 * PAGE)
+    of["n1"].fill(0, 1, 8 * PAGE)
+    wait_for("it is on the device", lambda: figures(cluster["n1"])["bytes dirty"] == 0, deadline_s=30)
+    before = {name: figures(cluster[name]) for name in NODES}
+    for name in ("n2", "n3", "n2"):
+        assert of[name].holds(0, 1, 8 * PAGE)
+    after = {name: figures(cluster[name]) for name in NODES}
+    counted = {key: {name: after[name][key] - before[name][key] for name in NODES}
+               for key in ("pages_total supplied", "pages_total from_home", "pages_total from_other")}
+    if not cooperation:
+        assert counted["pages_total supplied"]["n2"] == counted["pages_total supplied"]["n3"] == 0
+        assert counted["pages_total supplied"]["n1"] == 16
+    assert sum(counted["pages_total supplied"].values()) == sum(counted["pages_total from_other"].values())
+    for handle in of.values():  # and who writes is seen, whoever supplies
+        handle.put(PAGE, b"changed by " + handle.name.encode())
+        assert all(other.get(PAGE, 11) == b"changed by " for other in of.values())
     close(programs)
 
 

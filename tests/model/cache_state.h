@@ -23,6 +23,7 @@ struct World {
   bool reads_fail = false;  // the storage; also for good
   bool writes_fail = false;
   bool storage_supplies = false;  // DirectoryPolicy
+  bool home_supplies = false;     // the same: node 0 has the home's own cache
   bool restarts = false;          // of nodes that died
   bool other_pages = false;       // have repairs, too
   bool patient = false;           // who is away is waited for, and nobody gives up what is frozen

@@ -408,7 +408,7 @@ class Steps {
   }
 
   void step_home(State& state, const DirectoryEvent& event, const Flying* flying) {
-    const DirectoryPolicy policy{world_.storage_supplies};
+    const DirectoryPolicy policy{world_.storage_supplies, world_.home_supplies ? NodeNumber{0} : kNobody};
     if (flying != nullptr && flying->message.payload == Message::Payload::kPage &&
         flying->message.kind != MessageKind::kPutD && flying->message.kind != MessageKind::kClean) {
       state.buffer_is_fresh = flying->is_fresh;

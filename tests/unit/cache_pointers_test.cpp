@@ -36,6 +36,7 @@ class Mapper final : public Viewer, public std::enable_shared_from_this<Mapper> 
     made->faults_ = std::move(faults.value());
     if (!made->faults_.watch(reinterpret_cast<uint64_t>(made->data_), made->bytes_, true).is_ok())
       return nullptr;
+    EXPECT_TRUE(cache.add_viewer(extent, shadow.value().get(), made));
     made->thread_ = std::thread([mapper = made.get()] { mapper->run(); });
     return made;
   }
@@ -54,7 +55,12 @@ class Mapper final : public Viewer, public std::enable_shared_from_this<Mapper> 
   int refused() const { return refused_; }
 
   void grant(uint32_t page, bool writable) override { push({Job::kGrant, page, writable}); }
-  void protect(uint32_t page) override { push({Job::kProtect, page, false}); }
+  void protect(uint32_t page) override {
+    if (!is_stubborn) push({Job::kProtect, page, false});
+  }
+  std::atomic<bool> is_stubborn{false};  // it does not let go of what it stores to
+  void end() override { was_ended_ = true; }
+  bool was_ended() const { return was_ended_; }
   void refuse(uint32_t page, Code) override {
     ++refused_;
     push({Job::kGrant, page, true});  // who waits looks again
@@ -106,7 +112,7 @@ class Mapper final : public Viewer, public std::enable_shared_from_this<Mapper> 
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;
   os::Userfault faults_;
-  std::atomic<bool> ends_{false};
+  std::atomic<bool> ends_{false}, was_ended_{false};
   std::atomic<int> refused_{0};
   std::mutex mutex_;
   std::deque<Job> jobs_;
@@ -220,6 +226,22 @@ TEST_F(CachePointers, StoresAreSeenBeforeLoadsAfterThemElsewhere) {
     });
   }
   for (std::thread& side : sides) side.join();
+}
+
+/// A program that holds up the kernel loses its mapping, and the page goes on, with what was stored.
+TEST_F(CachePointers, WhoLetsNothingGoHoldsUpNobody) {
+  mappers_[1]->word(4096) = 5;  // so few are dirty that none is cleaned
+  mappers_[1]->is_stubborn = true;
+  mappers_[0]->word(4096) += 1;
+  EXPECT_EQ(mappers_[0]->word(4096), 6u);
+  EXPECT_TRUE(mappers_[1]->was_ended());
+  EXPECT_TRUE(mappers_[2]->was_ended());  // it maps the same shadow, and must not go on with old bytes
+  EXPECT_FALSE(mappers_[0]->was_ended());
+  EXPECT_EQ(away_->cache->statistics().holder.given_up, 1u);
+  const auto again = Mapper::start(*away_->cache, extent);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(again->word(4096), 6u);
+  again->stop();
 }
 
 TEST_F(CachePointers, PagesAreFewerThanFramesWhatEverIsMapped) {

@@ -336,6 +336,7 @@ TEST(DirectoryPage, AnyEventInAnyState) {
     std::mt19937 random(seed);
     DirectoryPolicy policy;
     policy.storage_supplies = seed % 4 == 0;
+    policy.supplier = seed % 8 == 0 ? 0 : kNobody;
     DirectoryPage page;
     for (size_t i = 0; i < 500; ++i) {
       const std::string before = text_of(page);

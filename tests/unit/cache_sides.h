@@ -90,6 +90,7 @@ class Side final : public PageCache::Ports {
     options.self = number;
     options.page_bytes = 4096;
     options.frames = 8;
+    options.give_up_ns = 300'000'000;
     cache = std::make_unique<PageCache>(*this, options);
     clock_ = std::thread([this] {
       while (!ends_) {

@@ -205,8 +205,9 @@ void DirectoryWork::slot_is_bad() {
 
 void DirectoryWork::fetch_shared() {
   OCM_DASSERT(!page().ring.empty() && !page().holds(requester()));
-  if (policy_.storage_supplies && page().state == PageState::kS) return read_or_give();
-  transaction().supplier = page().ring.front();
+  const bool by_home = policy_.storage_supplies && page().state == PageState::kS;
+  if (by_home && !page().holds(policy_.supplier)) return read_or_give();
+  transaction().supplier = by_home ? policy_.supplier : page().ring.front();
   begin_fetch(false);
 }
 

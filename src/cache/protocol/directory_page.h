@@ -148,6 +148,8 @@ struct DirectoryEvent {
 struct DirectoryPolicy {
   /// Memory of the home is storage (kind dram), or the home alone supplies what is clean (cooperation off).
   bool storage_supplies = false;
+  /// Where it does: the holder that supplies what is clean all the same, if it has it: the home's own cache.
+  NodeNumber supplier = kNobody;
 };
 
 struct DirectoryAction {
