@@ -61,7 +61,6 @@ ocm_allocation_options Placement::options(std::vector<const char*>& pointers) co
   for (const std::string& node : nodes) pointers.push_back(node.c_str());
   ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
   options.kind = static_cast<ocm_kind>(kind_asked());
-  if (durable) options.flags |= OCM_ALLOCATION_DURABLE;
   options.layout = static_cast<ocm_layout>(named(layout, layout_name, 2));
   options.extents = extents;
   options.chunk_bytes = chunk_bytes;
@@ -69,6 +68,7 @@ ocm_allocation_options Placement::options(std::vector<const char*>& pointers) co
   options.nodes_count = pointers.size();
   options.fabric = fabric_of(fabric);
   options.flags = OCM_ALLOCATION_DEDICATED;  // a published allocation is never a piece of a slab
+  if (durable) options.flags |= OCM_ALLOCATION_DURABLE;
   return options;
 }
 
