@@ -191,6 +191,13 @@ enum {
    * and once published it is there under its name after a restart or a crash of its daemons. UNSUPPORTED where no
    * node keeps memory of that kind. */
   OCM_ALLOCATION_DURABLE = 1u << 7,
+  /* Any node may cache pages of it, and reads, writes and atomics by any program see one memory: what a put that is
+   * complete wrote is what every later get reads, on whichever node. Of kind dram, single or striped, and sequences of
+   * such; kind nvme is coherent with and without it. Programs do not map it: ocm_allocation_pointer is UNSUPPORTED,
+   * unless its home runs without a cache. Its length is rounded up to pages of 64 KiB ([offer.dram] page_bytes). A put
+   * is complete in the cache of the program's node; what that node alone has is lost, and told as LOST, if its daemon
+   * dies. UNSUPPORTED with DURABLE, with layout REPLICATED, of other kinds, and where daemons are older than it. */
+  OCM_ALLOCATION_COHERENT = 1u << 8,
 };
 /* What is to be allocated. */
 typedef struct ocm_allocation_options {
@@ -211,7 +218,8 @@ typedef struct ocm_allocation_options {
 /* Allocates `bytes` (> 0). `options` may be NULL: DRAM, single, placed by the cluster, nearest first.
  * Up to 32 KiB of single, opaque DRAM comes out of a slab lent to the session, without a call.
  * Cost: at most 1 us from a slab, one control round trip otherwise.
- * Errors: POOL_FULL (says what is free and where), QUOTA, UNKNOWN_NODE, UNSUPPORTED (kind).
+ * Errors: POOL_FULL (says what is free and where), QUOTA, UNKNOWN_NODE, UNSUPPORTED (kind, or flags that exclude each
+ * other or are not supported by the daemons).
  * Source: Oncilla (Cluster '13) IV, oncilla_alloc: opaque and transparent operators. */
 OCM_API int ocm_allocation_create(ocm_session* session, uint64_t bytes, const ocm_allocation_options* options,
                                   ocm_allocation** allocation);
@@ -252,13 +260,12 @@ typedef struct ocm_allocation_info {
   /* What events name it by (ocm_event). Handles of one published allocation have the same, and so have the pieces of one
    * slab. */
   uint8_t id[16];
+  bool coherent; /* OCM_ALLOCATION_COHERENT, or of a kind that always is; of a sequence: all parts */
 } ocm_allocation_info;
 #define OCM_ALLOCATION_INFO_INIT                                                                           \
   {                                                                                                        \
     sizeof(ocm_allocation_info), 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, OCM_ACCESS_READ, false, false, \
-        0, 0, 0, false, {                                                                                  \
-      0                                                                                                    \
-    }                                                                                                      \
+        0, 0, 0, false, {0}, false                                                                         \
   }
 /* Describes the allocation.
  * Shapes: info->size must be set (OCM_ALLOCATION_INFO_INIT); no more than that is written. */
@@ -486,9 +493,10 @@ typedef struct ocm_name_info {
   bool lost;                 /* part of it was on a node that died */
   uint32_t replicas_missing; /* of `extents`: given up, or on a node that is gone; 0 if it is lost */
   bool durable;              /* it is there after a restart of its nodes */
+  bool coherent;             /* any node may cache pages of it */
 } ocm_name_info;
 #define OCM_NAME_INFO_INIT \
-  { sizeof(ocm_name_info), {0}, 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, 0, false, 0, false }
+  { sizeof(ocm_name_info), {0}, 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, 0, false, 0, false, false }
 /* Calls `visit` for each published name with the prefix ("" or NULL: all) until it returns false. */
 OCM_API int ocm_name_list(ocm_session* session, const char* prefix,
                           bool (*visit)(const ocm_name_info* info, void* context), void* context);

@@ -30,7 +30,10 @@ Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<D
                                                            *extent->descriptor_.address_for(extent->fabric()),
                                                            extent->descriptor_.id));
     extent->first_route_ = extent->route_;
-    if (extent->descriptor_.node != session.node() && !memory::traits_of(extent->descriptor_.kind).mapped) {
+    // What its own node's programs do not map may be cached.
+    const bool may_be_cached =
+        extent->descriptor_.unmapped || !memory::traits_of(extent->descriptor_.kind).mapped;
+    if (extent->descriptor_.node != session.node() && may_be_cached) {
       extent->cached_way_ = session.routes().cached_way(extent->descriptor_.id, extent->descriptor_.cached);
       auto here =
           session.routes().choose(session.node(), extent->cached_way_->address, extent->descriptor_.id);
