@@ -35,6 +35,7 @@ void Placement::add_to(Command& command) {
       .texts("--nodes", nodes, "NODE,NODE", "Equal shares on these nodes; none: the cluster chooses")
       .choice("-k,--kind", kind, kinds, "The kind of memory; default: dram, or nvme with --durable")
       .flag("--durable", durable, "It outlives its daemons, on nodes that have a pool (ocm pool)")
+      .flag("--coherent", coherent, "Any node may cache pages of it; kind dram is not mapped then")
       .choice("--fabric", fabric, fabrics, "How this program accesses it")
       .text("-m,--mode", mode, "OCTAL", "Who may read (4) and write (2): owner 0600, others 0006");
 }
@@ -69,6 +70,7 @@ ocm_allocation_options Placement::options(std::vector<const char*>& pointers) co
   options.fabric = fabric_of(fabric);
   options.flags = OCM_ALLOCATION_DEDICATED;  // a published allocation is never a piece of a slab
   if (durable) options.flags |= OCM_ALLOCATION_DURABLE;
+  if (coherent) options.flags |= OCM_ALLOCATION_COHERENT;
   return options;
 }
 
