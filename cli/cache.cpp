@@ -50,6 +50,9 @@ Json to_json(const ClusterStatus& cluster) {
                        {"pages_invalidated", c.invalidated},
                        {"pages_evicted", c.evicted},
                        {"pages_cleaned", c.cleaned},
+                       {"pages_loaded_by_pointer", c.mapped_loads},
+                       {"pages_stored_by_pointer", c.mapped_stores},
+                       {"pages_withdrawn", c.withdrawn},
                        {"device_reads", c.device_reads},
                        {"device_writes", c.device_writes},
                        {"device_errors", c.device_errors},
@@ -60,13 +63,13 @@ Json to_json(const ClusterStatus& cluster) {
 
 void print(const ClusterStatus& cluster) {
   Table table({"NODE", ">LIMIT", ">USED", ">DIRTY", ">ACCESSES", ">HITS", ">FROM HOME", ">FROM OTHERS",
-               ">SUPPLIED", ">DEVICE READS", ">WRITES", ">LOST"});
+               ">SUPPLIED", ">BY POINTER", ">DEVICE READS", ">WRITES", ">LOST"});
   for (const PeerView& peer : cluster.entry.peers) {
     const auto status = cluster.nodes.find(peer.name);
     const std::string name = colored(Color::kBold, printable(peer.name));
     if (status == cluster.nodes.end() || !status->second.cache.is_there) {
       const std::string none = status == cluster.nodes.end() ? "?" : "-";
-      table.add({name, none, none, none, none, none, none, none, none, none, none, none});
+      table.add({name, none, none, none, none, none, none, none, none, none, none, none, none});
       continue;
     }
     const CacheLoad& c = status->second.cache;
@@ -74,8 +77,8 @@ void print(const ClusterStatus& cluster) {
     table.add({name, format_bytes(c.bytes_limit), format_bytes(c.bytes_used), format_bytes(c.bytes_dirty),
                std::to_string(c.served), c.served == 0 ? "-" : percent(c.hits(), c.served),
                std::to_string(c.from_home), std::to_string(c.from_other), std::to_string(c.supplied),
-               std::to_string(c.device_reads), std::to_string(c.device_writes),
-               c.lost == 0 ? lost : colored(Color::kRed, lost)});
+               std::to_string(c.mapped_loads + c.mapped_stores), std::to_string(c.device_reads),
+               std::to_string(c.device_writes), c.lost == 0 ? lost : colored(Color::kRed, lost)});
   }
   fputs(table.to_string().c_str(), stdout);
 }

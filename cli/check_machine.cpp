@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "cli/check.h"
 #include "os/memory.h"
+#include "os/userfault.h"
 
 namespace ocm::cli {
 namespace {
@@ -140,6 +141,21 @@ Check check_shared_huge_pages() {
   return check;
 }
 
+Check check_userfault() {
+  Check check{"page faults", Verdict::kOk, "", ""};
+  const auto made = os::Userfault::make();
+  if (!made.is_ok()) {
+    check.verdict = Verdict::kWarn;
+    check.found = "userfaultfd is not available";
+    check.fix = "pointers into cached pages (kind nvme) need it and Linux 5.19; put and get work without";
+  } else if (made.value().of_kernel()) {
+    check.found = "userfaultfd, also for system calls";
+  } else {
+    check.found = "userfaultfd, not for system calls (who may open /dev/userfaultfd has these, too)";
+  }
+  return check;
+}
+
 Check check_numa() {
   int nodes = 0;
   if (DIR* folder = opendir("/sys/devices/system/node")) {
@@ -244,6 +260,7 @@ std::vector<Check> check_machine() {
           check_memfd(),
           check_hugepages(),
           check_shared_huge_pages(),
+          check_userfault(),
           check_numa(),
           check_shm(),
           check_clock(),

@@ -77,6 +77,9 @@ CacheLoad cache_in(const Parsed& object) {
   cache.invalidated = number(*it, "invalidated");
   cache.evicted = number(*it, "evicted");
   cache.cleaned = number(*it, "cleaned");
+  cache.mapped_loads = number(*it, "mapped_loads");
+  cache.mapped_stores = number(*it, "mapped_stores");
+  cache.withdrawn = number(*it, "withdrawn");
   cache.device_reads = number(*it, "device_reads");
   cache.device_writes = number(*it, "device_writes");
   cache.device_errors = number(*it, "device_read_errors") + number(*it, "device_write_errors");

@@ -34,6 +34,7 @@ struct CacheLoad {
   uint64_t served = 0, missed = 0, upgraded = 0, failed = 0;
   uint64_t from_home = 0, from_other = 0, supplied = 0, invalidated = 0;
   uint64_t evicted = 0, cleaned = 0;
+  uint64_t mapped_loads = 0, mapped_stores = 0, withdrawn = 0;  // through pointers
   uint64_t device_reads = 0, device_writes = 0, device_errors = 0;
   uint64_t lost = 0;
   /// Accesses that asked nobody, of all that were served.

@@ -35,7 +35,7 @@ void Placement::add_to(Command& command) {
       .texts("--nodes", nodes, "NODE,NODE", "Equal shares on these nodes; none: the cluster chooses")
       .choice("-k,--kind", kind, kinds, "The kind of memory; default: dram, or nvme with --durable")
       .flag("--durable", durable, "It outlives its daemons, on nodes that have a pool (ocm pool)")
-      .flag("--coherent", coherent, "Any node may cache pages of it; kind dram is not mapped then")
+      .flag("--coherent", coherent, "Any node may cache pages of it, and all see one memory")
       .choice("--fabric", fabric, fabrics, "How this program accesses it")
       .text("-m,--mode", mode, "OCTAL", "Who may read (4) and write (2): owner 0600, others 0006");
 }

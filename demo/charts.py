@@ -7,6 +7,7 @@ from collections.abc import Callable
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from . import outofcore
 from .style import Theme, dress, figure, legend
 
 MIB = 1 << 20
@@ -175,6 +176,26 @@ def bfs(results: dict, theme: Theme) -> Figure:
     return made
 
 
+def out_of_core(results: dict, theme: Theme) -> Figure:
+    """The rate of each step, by pointers of two nodes and in a mapped file."""
+    found = results["outofcore"]
+    made = figure(theme, 9.2, 0.9 + 0.6 * len(found["steps"]))
+    axes = made.subplots()
+    dress(axes, theme, "")
+    for row, step in enumerate(found["steps"]):
+        for shift, key, rate in zip((-0.19, 0.19), ("remote", "cached"), outofcore.rates(found, step), strict=True):
+            axes.barh(row + shift, rate or 0, height=0.36, color=theme.sources[key])
+            axes.text(rate or 0, row + shift, f" {number(rate)} MiB/s" if rate else " not measured", va="center",
+                      fontsize=9, color=theme.ink)
+    axes.set_yticks(range(len(found["steps"])), [step["what"] for step in found["steps"]])
+    axes.set_ylim(len(found["steps"]) - 0.5, -0.5)
+    axes.margins(x=0.3)
+    axes.set_xlabel("MiB/s of all programs together")
+    legend(axes, theme, [Patch(color=theme.sources["remote"]), Patch(color=theme.sources["cached"])],
+           ["pointers, two nodes", "mmap of a file in as much memory"], ncols=2)
+    return made
+
+
 @dataclasses.dataclass(frozen=True)
 class Chart:
     name: str
@@ -190,5 +211,6 @@ CHARTS = (
     Chart("fusion", "fusion", "One pipeline against operator by operator", fusion),
     Chart("load", "load", "From Parquet into the memory of the cluster", load),
     Chart("bfs", "bfs", "Breadth-first search", bfs),
+    Chart("outofcore", "outofcore", "Memory larger than memory", out_of_core),
     Chart("acts", "acts", "Where the time went", acts),
 )

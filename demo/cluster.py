@@ -34,16 +34,17 @@ def run(command: list[str], deadline_s: float = 60, **options: Any) -> str:
 
 
 class Cluster:
-    """`nodes` daemons node1, node2, ... with `budget_bytes` of memory each. A context manager: its end stops them."""
+    """`nodes` daemons node1, node2, ... with `budget_bytes` of memory each, and the rest as `config` says. A context
+    manager: its end stops them."""
 
-    def __init__(self, nodes: int, budget_bytes: int) -> None:
+    def __init__(self, nodes: int, budget_bytes: int, config: str | None = None) -> None:
         self.budget_bytes = budget_bytes
         # Socket paths are limited to 107 bytes, hence not below the tree.
         self.directory = pathlib.Path(tempfile.gettempdir()) / f"ocm-demo-{secrets.token_hex(4)}"
         self.keep = False
         try:
             record = json.loads(run([str(OCM), "up", "--json", "--nodes", str(nodes), "--dram", str(budget_bytes),
-                                     "--dir", str(self.directory)]))
+                                     "--dir", str(self.directory), *(["--config", config] if config else [])]))
         except BaseException:
             self.close()
             raise

@@ -14,7 +14,20 @@ from typing import Any
 
 import oncilla
 
-from . import answers, bfs, machine, measure, polars_queries, queries, report, second, sources, tpch, warehouse
+from . import (
+    answers,
+    bfs,
+    machine,
+    measure,
+    outofcore,
+    polars_queries,
+    queries,
+    report,
+    second,
+    sources,
+    tpch,
+    warehouse,
+)
 from .charts import MIB, number
 from .cluster import ROOT, Cluster, run
 from .measure import Cell, Source
@@ -79,6 +92,8 @@ class Job:
                 self.kill()
         with self.act("Breadth-first search"):
             self.search()
+        with self.act("Memory larger than memory"):
+            self.point()
         with self.act("Report"):
             self.write()
 
@@ -288,6 +303,26 @@ class Job:
         self.terminal.table(["  search", "MTEPS", "ms"],
                             [[f"  {search['title']}", number(search["mteps"]), number(search["ms"])]
                              for search in self.results["bfs"]["searches"]])
+
+    def point(self) -> None:
+        """Plain pointers of two nodes into an array of twice what they cache."""
+        with self.terminal.bar("out of core", 2 * len(outofcore.STEPS)) as bar:
+            found = outofcore.measure(self.options.quick, self.options.folder, bar.at)
+        self.results["outofcore"] = found
+        self.checks += found["checks"]
+        self.terminal.say(f"  {number(found['array_bytes'] / MIB)} MiB on the device of one node, "
+                          f"{number(found['cache_bytes'] / MIB)} MiB of cache on two nodes; every sum was checked")
+        self.terminal.table(
+            ["  MiB/s", "pointers, two nodes", "mmap of a file, as much memory"],
+            [[f"  {step['what']}", *(number(rate) if rate else "-" for rate in outofcore.rates(found, step))]
+             for step in found["steps"]])
+        counted = ("pages_from_home", "pages_from_other", "device_reads")
+        self.terminal.table(
+            ["  cache of", "accesses", "hits", "pages from home", "from the other", "device reads"],
+            [[f"  {cache['node']}", f"{cache['accesses']:,}", f"{cache['hits'] / cache['accesses']:.0%}",
+              *(f"{cache[key]:,}" for key in counted)] for cache in found["caches"]])
+        if found["skipped"]:
+            self.terminal.say(f"  mmap was not measured: {found['skipped']}")
 
     # ---------------------------------------------------------------- the end
 

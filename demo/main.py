@@ -17,7 +17,7 @@ import traceback
 
 os.environ.setdefault("POLARS_MAX_THREADS", "2")  # read when it is imported; DuckDB's are set where it is opened
 
-from . import answers, cluster, tpch  # noqa: E402
+from . import answers, cluster, outofcore, tpch  # noqa: E402
 from .job import Failed, Job  # noqa: E402
 from .terminal import Terminal  # noqa: E402
 
@@ -61,7 +61,7 @@ def main() -> int:
     except KeyboardInterrupt:
         terminal.say("\ninterrupted")
         return 130
-    except (answers.Wrong, cluster.Failed, tpch.Failed, Failed) as failure:
+    except (answers.Wrong, cluster.Failed, outofcore.Wrong, tpch.Failed, Failed) as failure:
         terminal.say(f"\nFAILED: {failure}")
         return 1
     except Exception:  # anything else is a fault of ours: with its place

@@ -12,6 +12,7 @@ engines    [{name, cells {query: {engine and source: ms}}}]
 second     code, attach_ms, query_ms, total_ms, answer, moved_bytes, loaded_bytes
 failure    node, pid, table, error, code, took_ms, table_kept, rows_kept
 bfs        searches [{title, mteps, ms, place, ratio, moved_share}]; phases [{title, phase: ms}]
+outofcore  as outofcore.measure()
 acts       [{title, start_s, seconds}]
 """
 from __future__ import annotations
@@ -22,7 +23,7 @@ import pathlib
 
 from matplotlib.figure import Figure
 
-from . import style
+from . import outofcore, style
 from .charts import CHARTS, MIB, number
 
 STYLE = (pathlib.Path(__file__).with_name("report.css")).read_text()
@@ -161,6 +162,23 @@ def _bfs(results: dict) -> str:
     return text
 
 
+def _outofcore(results: dict) -> str:
+    found = results["outofcore"]
+    rows = [[_(step["what"]), *(number(rate) if rate else "–" for rate in outofcore.rates(found, step))]
+            for step in found["steps"]]
+    caches = [[_(cache["node"]), f"{cache['accesses']:,}", f"{cache['hits'] / cache['accesses']:.0%}",
+               *(f"{cache[key]:,}" for key in ("pages_from_home", "pages_from_other", "device_reads", "device_writes"))]
+              for cache in found["caches"]]
+    return (f"<p>An array of {number(found['array_bytes'] / MIB)} MiB lies on the device of one node. Two nodes cache "
+            f"{number(found['cache_bytes'] / MIB)} MiB of it together, and a program on each uses it through plain "
+            "pointers. Beside it, one program maps a file of that length, in as much memory. Every sum was checked.</p>"
+            "{plot:outofcore}" + _table(["MiB/s", "pointers, two nodes", "mmap of a file"], rows)
+            + (f"<p class=note>mmap: {_(found['skipped'])}</p>" if found["skipped"] else "")
+            + "<h3>Where the pages came from</h3>"
+            + _table(["cache of", "accesses", "hits", "from the home", "from the other cache", "device reads",
+                      "device writes"], caches))
+
+
 def _load(results: dict) -> str:
     took_s, stored = (sum(table[key] for table in results["load"]) for key in ("seconds", "bytes"))
     return (f"<p>{number(stored / MIB)} MiB in {took_s:.1f} s, read from Parquet, narrowed (money to 64-bit "
@@ -175,6 +193,7 @@ SECTIONS = (
     ("second", "A second process", _second),
     ("failure", "A node dies", _failure),
     ("bfs", "Breadth-first search", _bfs),
+    ("outofcore", "Memory larger than memory", _outofcore),
     ("load", "Loading", _load),
     ("acts", "Where the time went", lambda results: "{plot:acts}"),
 )

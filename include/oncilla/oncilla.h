@@ -176,6 +176,11 @@ OCM_API void ocm_interrupt_check(int (*check)(int may_call, void* context), void
 OCM_API int ocm_session_open(const ocm_session_options* options, ocm_session** session);
 /* Waits for operations in progress (until their deadline), frees every unpublished allocation and the handles. */
 OCM_API int ocm_session_close(ocm_session* session);
+/* For libraries that keep something with a session of their caller's: `hook` is called with `context` once, by the thread
+ * that closes the session and before anything of it ends; the one that was registered last first. It may use the objects
+ * of the session (operations, allocations), not the session's handle, which is not live any more. Not in a forked child.
+ * Errors: INVALID_ARGUMENT (`hook` is null, or no session), REVOKED (it was closed). */
+OCM_API int ocm_session_on_close(ocm_session* session, void (*hook)(void* context), void* context);
 
 /* ------------------------------------------------------------------ allocation */
 
@@ -193,10 +198,11 @@ enum {
   OCM_ALLOCATION_DURABLE = 1u << 7,
   /* Any node may cache pages of it, and reads, writes and atomics by any program see one memory: what a put that is
    * complete wrote is what every later get reads, on whichever node. Of kind dram, single or striped, and sequences of
-   * such; kind nvme is coherent with and without it. Programs do not map it: ocm_allocation_pointer is UNSUPPORTED,
-   * unless its home runs without a cache. Its length is rounded up to pages of 64 KiB ([offer.dram] page_bytes). A put
-   * is complete in the cache of the program's node; what that node alone has is lost, and told as LOST, if its daemon
-   * dies. UNSUPPORTED with DURABLE, with layout REPLICATED, of other kinds, and where daemons are older than it. */
+   * such; kind nvme is coherent with and without it. ocm_allocation_map gives the pages that the program's daemon caches,
+   * on every node. Its length is rounded up to pages of 64 KiB ([offer.dram] page_bytes). A put is complete in the
+   * cache of the program's node; what that node alone has is lost, and told as LOST, if its daemon dies. Where the home
+   * runs without a cache there is one copy, there. UNSUPPORTED with DURABLE, with layout REPLICATED, of other kinds, and
+   * where daemons are older than it. */
   OCM_ALLOCATION_COHERENT = 1u << 8,
 };
 /* What is to be allocated. */
@@ -278,8 +284,9 @@ typedef struct ocm_extent_info {
   uint64_t bytes;
   uint32_t generation;
   ocm_fabric fabric; /* how this session reaches it */
-  bool local; /* on this host: ocm_allocation_map works in it, except for replicas attached for writing */
-  bool lost;  /* its node is known to be gone */
+  bool
+      local; /* in memory of this host: ocm_allocation_map works in it, except for replicas attached for writing */
+  bool lost; /* its node is known to be gone */
   char node[64];
   uint64_t offset; /* SEQUENCE: where its bytes begin in the allocation; else 0 */
 } ocm_extent_info;
@@ -290,14 +297,22 @@ typedef struct ocm_extent_info {
 OCM_API int ocm_allocation_extent_query(const ocm_allocation* allocation, uint32_t index,
                                         ocm_extent_info* info);
 
-/* A pointer to bytes [offset, offset + bytes) where they are contiguous on this host.
+/* A pointer to bytes [offset, offset + bytes) where they are contiguous on this host, or in pages that the daemon caches.
  * It is valid until the allocation is freed. After a read-only attach, a store through it faults. Once
  * another program has removed the allocation, the bytes are undefined.
+ * Pages that daemons cache (COHERENT, or kind nvme and not DURABLE; any range of one extent, on every node): loads and
+ * stores of programs of all nodes see one memory, the one that put, get and atomics see, and the processor's atomics
+ * work in it. A thread that touches a page that is not here waits until it is. What cannot be had any more (the home or the daemon is gone, the page
+ * is lost, the allocation was removed) gives SIGBUS; such a pointer stays so, and mapping anew gives another one if
+ * the daemon has come back. A forked child has no such pages: it gets SIGSEGV. Calls of the system on such bytes (read, write)
+ * wait as the program does, unless the program may not ask for that (it needs /dev/userfaultfd or CAP_SYS_PTRACE): they end
+ * with EFAULT then where a page is not here, so touch the bytes first. Not for O_DIRECT, nor for memory that a device is to
+ * read or write. Source: vGASNet (HPC Asia '18), for which the API had put and get only.
  * REPLICATED, also in a sequence: only after a read-only attach. It points into the replica on this host,
  * which was current at this call; what others put later may miss it if this node is cut off. Errors:
- * UNSUPPORTED (remote, crosses a stripe or a part, replicas to write, or a small extent of a node with few
- * descriptors, which programs reach over the network only), OUT_OF_RANGE, PEER_LOST (a replica that is not
- * current). */
+ * UNSUPPORTED (remote and not cached, crosses a stripe or a part, replicas to write, a small extent of a node with few
+ * descriptors, which programs reach over the network only, or a kernel older than Linux 5.19, for cached pages),
+ * OUT_OF_RANGE, PEER_LOST (a replica that is not current), LIMIT (a user maps at most 128 cached extents of a node). */
 OCM_API int ocm_allocation_map(ocm_allocation* allocation, uint64_t offset, uint64_t bytes, void** pointer);
 
 /* ------------------------------------------------------------------ put and get */

@@ -313,7 +313,8 @@ class Allocation {
   /// Completion: remote, of all that this session started here. Returns the first error of an operation freed early.
   Done fence() { return Done::from(ocm_fence(get())); }
 
-  /// The bytes where they are contiguous on this host; valid until the allocation is freed.
+  /// The bytes where they are contiguous on this host, or in pages that the daemon caches (ocm_allocation_map says how those
+  /// end); valid until the allocation is freed.
   Expected<std::span<std::byte>> bytes(uint64_t offset, uint64_t count) {
     void* pointer = nullptr;
     if (const int status = ocm_allocation_map(get(), offset, count, &pointer); status < 0)

@@ -161,7 +161,7 @@ bool AllocationHandle::direct() {
   void* pointer = nullptr;
   // A piece of a slab is local; its pointer, once taken, would forbid to publish it.
   bool direct = info.slab;
-  if (!direct && info.layout == OCM_LAYOUT_SINGLE) {
+  if (!direct && info.layout == OCM_LAYOUT_SINGLE && info.kind == OCM_KIND_DRAM) {
     const int status = ocm_allocation_map(allocation_, 0, bytes_, &pointer);
     if (status == OCM_DEADLINE) return false;  // who asks next is told
     direct = status == OCM_OK;

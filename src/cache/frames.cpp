@@ -32,6 +32,8 @@ void Frames::give(Frame frame) {
   OCM_DASSERT(is_valid());
 }
 
+void Frames::strip(Frame frame) { (void)::madvise(bytes(frame), page_bytes_, MADV_DONTNEED); }
+
 void Frames::shrink(uint32_t frames) {
   while (!free_.empty() && used_ + free_.size() > frames) {
     const Frame frame = free_.back();

@@ -28,6 +28,8 @@ class Frames {
     OCM_DASSERT(frame < count());
     return chunks_[frame / in_chunk_].data() + uint64_t{frame % in_chunk_} * page_bytes_;
   }
+  /// The used frame has no memory until it is touched again: its bytes are elsewhere.
+  void strip(Frame frame);
   /// Memory of frames that are not used goes back to the system while more than `frames` have some.
   void shrink(uint32_t frames);
   /// What is free and what is used are all that there is.

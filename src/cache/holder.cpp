@@ -98,6 +98,13 @@ void Holder::receive(const PageName& name, const Message& message, const PageByt
   if (!to_event(message, out_.probed(home_of(name)), event)) return out_.fault(message.from, name);
   OCM_ASSERT((message.payload == Message::Payload::kPage) == (bytes != nullptr));
   Entry& entry = entry_of(name);
+  take(entry, event, bytes);
+  forget_if_empty(entry);
+  settle();
+}
+
+void Holder::take(Entry& entry, const NodeEvent& event, const PageBytes& bytes) {
+  const Message& message = event.message;
   const State before = entry.second.protocol.state;
   Code code = Code::kOk;
   const Outcome outcome = apply(entry, event, bytes, code);
@@ -107,13 +114,11 @@ void Holder::receive(const PageName& name, const Message& message, const PageByt
   // The device failed: the bytes stay here, for now.
   const bool failed = event.input == NodeInput::kNack && (is_leaving(before) || is_cleaning(before));
   if (failed && outcome == Outcome::kDone) {
-    failed_ns_ = now_ns;
-    entry.second.not_before_ns = now_ns + kAgainNs;
-    stuck_.push_back(name);
+    failed_ns_ = now_ns_;
+    entry.second.not_before_ns = now_ns_ + kAgainNs;
+    stuck_.push_back(entry.first);
     bookkeep(entry);
   }
-  forget_if_empty(entry);
-  settle();
 }
 
 void Holder::taken(const PageName& name, NodeNumber peer, uint64_t request, uint64_t now_ns) {
@@ -175,7 +180,14 @@ void Holder::term_ready(NodeNumber home, uint64_t now_ns) {
 
 bool Holder::has_frozen(NodeNumber home) const {
   return std::any_of(pages_.begin(), pages_.end(), [&](const auto& entry) {
-    return home_of(entry.first) == home && entry.second.protocol.state == State::kX;
+    return home_of(entry.first) == home &&
+           (entry.second.protocol.state == State::kX || entry.second.is_ending());
+  });
+}
+
+bool Holder::is_ending(NodeNumber home) const {
+  return std::any_of(pages_.begin(), pages_.end(), [&](const auto& entry) {
+    return home_of(entry.first) == home && entry.second.is_ending();
   });
 }
 
@@ -183,7 +195,7 @@ bool Holder::grace_over(NodeNumber home, uint64_t now_ns) {
   now_ns_ = now_ns;
   bool any = false;
   each_page(home, [&](Entry& entry) {
-    if (entry.second.protocol.state != State::kX) return;
+    if (entry.second.protocol.state != State::kX && !entry.second.is_ending()) return;
     NodeEvent event;
     event.input = NodeInput::kGraceOver;
     Code code = Code::kOk;
@@ -223,7 +235,9 @@ void Holder::forget_if_empty(Entry& entry) {
 }
 
 void Holder::forget_extent(const ExtentId& extent) {
-  extents_.erase(extent);
+  auto it = extents_.extract(extent);
+  OCM_ASSERT(!it.empty());
+  if (it.mapped().shadow != nullptr) out_.let_go(std::move(it.mapped().shadow));
   const auto home = of_home_.find(extent.address.partition());
   OCM_ASSERT(home != of_home_.end());
   if (--home->second == 0) of_home_.erase(home);
@@ -240,6 +254,7 @@ Holder::Outcome Holder::local(Entry& entry, NodeInput input, bool whole, Code& c
 Holder::Outcome Holder::apply(Entry& entry, const NodeEvent& event, const PageBytes& bytes, Code& code) {
   const State before = entry.second.protocol.state;
   const NodeStep result = step(entry.second.protocol, event);
+  if (entry.second.mapped != nullptr && must_wait(entry, event, result, bytes)) return Outcome::kWait;
   entry.second.protocol = result.page;
   for (const NodeAction& action : result) act(entry, event, action, bytes);
   count(before, result.page.state);
@@ -252,11 +267,14 @@ void Holder::act(Entry& entry, const NodeEvent& event, const NodeAction& action,
   const PageName& name = entry.first;
   Page& page = entry.second;
   switch (action.kind) {
-    case Act::kUnmap:
-    case Act::kProtect: break;  // no program maps it
+    case Act::kUnmap: OCM_ASSERT(page.mapped == nullptr); break;                              // H6
+    case Act::kProtect: OCM_ASSERT(page.mapped == nullptr || !page.mapped->writable); break;  // H6
     case Act::kFill:
-      OCM_ASSERT(page.frame != kNoFrame && bytes != nullptr);
-      std::memcpy(frames_.bytes(page.frame), bytes.get(), page_bytes());
+      OCM_ASSERT(page.frame != kNoFrame && bytes != nullptr && page.mapped == nullptr);
+      if (!page.waiting.empty() && page.waiting.front().maps())
+        enter_shadow(entry, bytes.get());
+      else
+        std::memcpy(frames_.bytes(page.frame), bytes.get(), page_bytes());
       break;
     case Act::kOverwrite: {  // W1
       OCM_ASSERT(!page.waiting.empty() && page.waiting.front().kind == PageAccess::Kind::kWrite &&
@@ -272,7 +290,7 @@ void Holder::act(Entry& entry, const NodeEvent& event, const NodeAction& action,
       if (action.message.payload == Message::Payload::kPage) {
         OCM_ASSERT(page.frame != kNoFrame);
         const auto copy = std::make_shared_for_overwrite<std::byte[]>(page_bytes());
-        std::memcpy(copy.get(), frames_.bytes(page.frame), page_bytes());
+        std::memcpy(copy.get(), bytes_of(entry), page_bytes());
         out = copy;
         if (action.message.to != kHome) {
           ++statistics_.supplied;
@@ -321,7 +339,8 @@ void Holder::bookkeep(Entry& entry) {
   }
   const bool pin =
       page.frame != kNoFrame && (!is_settled(state) || state == State::kI || page.protocol.is_kept() ||
-                                 !page.waiting.empty() || page.not_before_ns > now_ns_);
+                                 !page.waiting.empty() || page.not_before_ns > now_ns_ ||
+                                 (page.mapped != nullptr && page.mapped->stage != Mapped::Stage::kUsed));
   if (pin != page.pinned && page.frame != kNoFrame) {
     pin ? queue_.pin(page.frame) : queue_.unpin(page.frame);
     page.pinned = pin;
@@ -330,11 +349,13 @@ void Holder::bookkeep(Entry& entry) {
 }
 
 void Holder::perform(Entry& entry, PageAccess& access) {
-  std::byte* at = frames_.bytes(entry.second.frame) + access.offset;
+  std::byte* at = bytes_of(entry) + access.offset;
   switch (access.kind) {
     case PageAccess::Kind::kRead: std::memcpy(access.into.data(), at, access.into.size()); break;
     case PageAccess::Kind::kWrite: std::memcpy(at, access.from.data(), access.from.size()); break;
     case PageAccess::Kind::kModify: access.change(at); break;
+    case PageAccess::Kind::kLoad:
+    case PageAccess::Kind::kStore: map_page(entry, access); break;
   }
   out_.finish(std::move(access.done), Code::kOk);
 }
@@ -419,6 +440,7 @@ void Holder::run(Entry& entry) {
   Page& page = entry.second;
   while (!page.waiting.empty() && !page.waits) {
     PageAccess& access = page.waiting.front();
+    if (page.mapped != nullptr && page.mapped->bars(access)) break;  // H6
     if (!may_begin(entry, access)) break;
     const State before = page.protocol.state;
     const bool whole = access.kind == PageAccess::Kind::kWrite && access.from.size() == page_bytes();
@@ -434,6 +456,7 @@ void Holder::run(Entry& entry) {
       ++statistics_.served;
       perform(entry, access);
       used(entry, false);
+      if (access.maps()) map_ahead(entry.first, access);
     } else {
       OCM_ASSERT(outcome == Outcome::kFails);
       ++statistics_.failed;
@@ -480,6 +503,7 @@ bool Holder::give_frame(Entry& entry) {
 void Holder::free_frame(Entry& entry) {
   Page& page = entry.second;
   OCM_ASSERT(page.frame != kNoFrame && page.protocol.state == State::kI && !page.protocol.is_kept());  // I8
+  OCM_ASSERT(page.mapped == nullptr);
   queue_.remove(page.frame);
   of_frame_[page.frame] = nullptr;
   frames_.give(page.frame);
@@ -492,6 +516,7 @@ void Holder::free_frame(Entry& entry) {
   if (extent != extents_.end()) extent->second.streams->dropped_unused(entry.first.page);
 }
 
+/// To read, also for who writes: a page that this node alone may write is lost with it, though nobody wrote it.
 void Holder::bring_ahead(const PageName& from, bool missed) {
   const auto extent = extents_.find(from.extent);
   if (extent == extents_.end() || extent->second.detaching) return;
@@ -532,30 +557,33 @@ void Holder::run_list(std::list<PageName>& list) {
 }
 
 void Holder::settle() {
-  for (;;) {
-    while (!ready_.empty()) run_list(ready_);
-    if (!frame_waiters_.pages.empty() && may_give_frame()) {
-      go_on(frame_waiters_);
-    } else if (!dirty_waiters_.pages.empty() && !is_dirty_enough()) {
-      go_on(dirty_waiters_);
-    } else {
-      break;
+  do {
+    for (;;) {
+      while (!ready_.empty()) run_list(ready_);
+      if (!frame_waiters_.pages.empty() && may_give_frame()) {
+        go_on(frame_waiters_);
+      } else if (!dirty_waiters_.pages.empty() && !is_dirty_enough()) {
+        go_on(dirty_waiters_);
+      } else {
+        break;
+      }
     }
-  }
-  clean();
-  make_room();
-  OCM_DASSERT(ready_.empty());
+    clean();
+    make_room();
+  } while (!ready_.empty());
 }
 
-/// The page goes, or is cleaned; false: not now.
+/// The page goes, or is cleaned, perhaps once it is withdrawn; false: not now.
 bool Holder::leave(Entry& entry, NodeInput input) {
   Page& page = entry.second;
-  if (!is_settled(page.protocol.state) || page.not_before_ns > now_ns_ ||
+  const bool is_leaving = page.mapped != nullptr && page.mapped->stage != Mapped::Stage::kUsed;
+  if (!is_settled(page.protocol.state) || page.not_before_ns > now_ns_ || is_leaving ||
       out_.term(home_of(entry.first)) != Out::Term::kRuns)
     return false;
   Code code = Code::kOk;
   const Outcome outcome = local(entry, input, false, code);
-  OCM_ASSERT(outcome == Outcome::kDone);
+  OCM_ASSERT(outcome == Outcome::kDone || outcome == Outcome::kWait);
+  bookkeep(entry);
   return true;
 }
 
@@ -563,18 +591,24 @@ void Holder::make_room() {
   const uint32_t limit = budget_.frames(now_ns_);
   for (;;) {
     const uint64_t wanted = frame_waiters_.pages.size() + reserve(limit);
-    if (frames_.used() - leaving_ + wanted <= limit) return;
+    if (frames_.used() - leaving_ - held_evicts_ + wanted <= limit) return;
     const TwoQueue::Victim victim = queue_.next(aged_);
-    aged_.clear();  // R5: no program maps them
+    for (const Frame frame : std::exchange(aged_, {})) {  // R5
+      Entry& aged = *of_frame_[frame];
+      if (aged.second.mapped == nullptr) continue;
+      withdraw(aged, Mapped::Level::kOut);
+      bookkeep(aged);
+    }
     if (victim.frame == kNoFrame || !leave(*of_frame_[victim.frame], NodeInput::kEvict)) return;
   }
 }
 
 void Holder::clean() {
-  for (auto it = dirty_.begin(); it != dirty_.end() && cleaning_ < kCleansMost;) {
+  for (auto it = dirty_.begin(); it != dirty_.end() && cleaning_ + held_cleans_ < kCleansMost;) {
     Entry& entry = **it++;
     const bool idle = entry.second.dirty_ns + kIdleCleanNs <= now_ns_;
-    if (!budget_.cleans(dirty(), now_ns_) && !idle) return;
+    const uint32_t under_way = std::min(dirty(), cleaning_ + held_cleans_);
+    if (!budget_.cleans(dirty() - under_way, now_ns_) && !idle) return;
     const State state = entry.second.protocol.state;
     if (state == State::kO || state == State::kM) (void)leave(entry, NodeInput::kClean);
   }
@@ -589,6 +623,15 @@ void Holder::tick(uint64_t now_ns) {
     if (it == pages_.end()) continue;
     it->second.not_before_ns > now_ns ? stuck_.push_back(name) : bookkeep(*it);
   }
+  std::list<PageName> staying;
+  staying.swap(staying_);
+  for (const PageName& name : staying) {
+    const auto it = pages_.find(name);
+    if (it == pages_.end() || it->second.mapped == nullptr ||
+        it->second.mapped->stage != Mapped::Stage::kStays)
+      continue;
+    it->second.mapped->granted_ns + kStaysNs > now_ns ? staying_.push_back(name) : begin_withdrawing(*it);
+  }
   give_up(frame_waiters_);
   give_up(dirty_waiters_);
   settle();
@@ -601,6 +644,7 @@ uint64_t Holder::due_ns(uint64_t now_ns) const {
   const uint64_t again_ns = ticked_ns_ + kAgainNs;
   if (!stuck_.empty() || !frame_waiters_.pages.empty() || !dirty_waiters_.pages.empty())
     due = std::min(due, again_ns);
+  if (!staying_.empty()) due = std::min(due, std::max(now_ns, ticked_ns_ + kStaysNs));
   if (!dirty_.empty())
     due = std::min(due, std::max(dirty_.front()->second.dirty_ns + kIdleCleanNs, again_ns));
   if (frames_.used() > budget_.frames(now_ns)) due = std::min(due, ticked_ns_ + Budget::kShrinkStepNs);
@@ -618,6 +662,13 @@ bool Holder::is_valid() const {
     cleaning += is_cleaning(state) ? 1 : 0;
     becoming += becomes_dirty(state) ? 1 : 0;
     if (page.frame != kNoFrame && of_frame_[page.frame] != &entry) return false;
+    if (page.mapped != nullptr) {  // H6
+      const Mapped& mapped = *page.mapped;
+      const bool is_used = mapped.stage == Mapped::Stage::kUsed;
+      if (page.frame == kNoFrame || !can_load(state) || (mapped.writable && !can_store(state))) return false;
+      if (is_used && !(mapped.held.empty() && mapped.unanswered.empty())) return false;
+      if (!is_used && !page.pinned) return false;
+    }
     if (page.is_dirty != ocm::cache::is_dirty(state)) return false;
     const bool needs_frame = has_copy(state) || page.protocol.is_kept() || state == State::kX;
     if (needs_frame && page.frame == kNoFrame) return false;

@@ -8,6 +8,11 @@
 //   H3 a page that waits for an answer, has accesses waiting or bytes kept is pinned: it is no victim.
 //   H4 while half of the frames are dirty no page becomes dirty; cleaning goes on then.
 //   H5 a page without frame, request and waiting accesses has no entry.
+//   H6 a page that programs map is in its extent's shadow, and one that they store to is M. What would change that waits
+//      until it is not so: protected in each program, or moved out of the shadow. Meanwhile no access writes to it, and while
+//      it moves nobody reads it: it may be a hole already.
+//   H7 a page that was given to a program stays for a while, that its thread gets to use it: two nodes, or a cache of four
+//      pages, go on.
 // Threads: one at a time. Nothing here waits.
 #pragma once
 
@@ -29,20 +34,31 @@
 #include "cache/replacement/budget.h"
 #include "cache/replacement/streams.h"
 #include "cache/replacement/two_queue.h"
+#include "cache/shadow.h"
+#include "cache/viewer.h"
 
 namespace ocm::cache {
 
 /// One access of a program inside one page.
 struct PageAccess {
-  enum class Kind : uint8_t { kRead, kWrite, kModify };
+  enum class Kind : uint8_t {
+    kRead,
+    kWrite,
+    kModify,
+    kLoad,
+    kStore
+  };  // the last two: by a program that maps it
   Kind kind = Kind::kRead;
   uint32_t offset = 0;  // in the page
   std::span<std::byte> into;
   std::span<const std::byte> from;
   std::function<void(std::byte*)> change;  // kModify: of the 8 bytes at `offset`
   std::function<void(Code)> done;          // must not wait, nor call the cache
+  std::shared_ptr<Viewer> viewer;          // kLoad, kStore
+  bool may_store = false;                  // kLoad: the viewer may
 
-  bool writes() const { return kind != Kind::kRead; }
+  bool writes() const { return kind != Kind::kRead && kind != Kind::kLoad; }
+  bool maps() const { return kind == Kind::kLoad || kind == Kind::kStore; }
 };
 
 /// Of one node, or one extent of it.
@@ -55,7 +71,9 @@ struct HolderStatistics {
   uint64_t evicted = 0, cleaned = 0;
   uint64_t ahead = 0, ahead_unused = 0;  // brought in before they were asked for; and gone without
   uint64_t writers_waited = 0;
-  uint64_t failed = 0;  // accesses
+  uint64_t failed = 0;                           // accesses
+  uint64_t mapped_loads = 0, mapped_stores = 0;  // faults of programs that map pages, and got them
+  uint64_t withdrawn = 0;  // pages that were taken from such programs, or from their stores
 };
 
 class Holder {
@@ -79,6 +97,8 @@ class Holder {
     virtual uint32_t probed(NodeNumber home) = 0;
     /// Done is told when nothing of the cache is in the middle of a step.
     virtual void finish(std::function<void(Code)> done, Code code) = 0;
+    /// Nobody needs it any more; where it ends nothing is in the middle of a step.
+    virtual void let_go(std::shared_ptr<Shadow> shadow) = 0;
   };
 
   Holder(Out& out, uint64_t page_bytes, uint32_t frames);
@@ -103,6 +123,17 @@ class Holder {
     const auto it = of_home_.find(home);
     return it == of_home_.end() ? 0 : it->second;
   }
+  /// Programs map its pages there; it is attached, and has none yet. Where it has one: shadow_of().
+  void show(const ExtentId& extent, std::shared_ptr<Shadow> shadow);
+  std::shared_ptr<Shadow> shadow_of(const ExtentId& extent) const {
+    const auto it = extents_.find(extent);
+    return it == extents_.end() || it->second.detaching ? nullptr : it->second.shadow;
+  }
+  /// V2 of viewer.h.
+  void viewer_ended(const ExtentId& extent, const Viewer* viewer, uint64_t now_ns);
+  /// Viewer::protect() and Shadow::move_out() are done.
+  void is_protected(const PageName& name, const Viewer* viewer, uint64_t now_ns);
+  void moved_out(const PageName& name, uint64_t now_ns);
   /// Inside the page and the extent, which is attached.
   void access(const PageName& name, PageAccess access, uint64_t now_ns);
 
@@ -120,6 +151,10 @@ class Holder {
   /// True if there was a frozen page, which is given up.
   bool grace_over(NodeNumber home, uint64_t now_ns);
   bool has_frozen(NodeNumber home) const;
+  /// The end of its term is not carried out yet: programs still use pages of it, and the next one must not begin.
+  bool is_ending(NodeNumber home) const;
+  /// Pages that are moving out of a shadow.
+  uint32_t moving() const { return moving_; }
 
   void resize(uint32_t frames, uint64_t now_ns);
   uint32_t frames(uint64_t now_ns) const { return budget_.frames(now_ns); }
@@ -137,11 +172,36 @@ class Holder {
   bool is_valid() const;
 
   static constexpr uint64_t kIdleCleanNs = 5'000'000'000, kAgainNs = 100'000'000;
+  static constexpr uint64_t kStaysNs = 100'000;  // H7
   static constexpr uint32_t kCleansMost = 8;
+  static constexpr uint32_t kMapsAhead = 8;  // pages for one fault
 
  private:
   struct Page;
   using Entry = std::pair<const PageName, Page>;
+  /// What waits until a page is withdrawn (H6).
+  struct Held {
+    NodeEvent event;
+    PageBytes bytes;
+  };
+  /// Of a page that is in a shadow.
+  struct Mapped {
+    enum class Stage : uint8_t { kUsed, kStays, kProtecting, kMoving };
+    enum class Level : uint8_t { kNothing, kProtected, kOut };
+    std::shared_ptr<Shadow> shadow;
+    Stage stage = Stage::kUsed;
+    Level level = Level::kNothing;  // to be reached, while not kUsed
+    bool writable = false;
+    std::vector<std::shared_ptr<Viewer>> writers;
+    std::vector<const Viewer*> unanswered;  // kProtecting
+    uint64_t granted_ns = 0;
+    std::list<Held> held;
+
+    /// Nothing is written while it is withdrawn; and its bytes are nowhere for sure while they move.
+    bool bars(const PageAccess& access) const {
+      return stage == Stage::kMoving || (stage != Stage::kUsed && (access.writes() || access.maps()));
+    }
+  };
   struct Page {
     NodePage protocol;
     Frame frame = kNoFrame;
@@ -152,13 +212,22 @@ class Holder {
     bool ahead = false;          // was brought in before it was asked for, and is not used yet
     uint64_t not_before_ns = 0;  // its device failed: it is not sent there again before
     uint64_t dirty_ns = 0;
+    std::unique_ptr<Mapped> mapped;  // null: no program maps it
     std::list<PageAccess> waiting;
     std::list<Entry*>::iterator dirty_at;
+
+    /// The end of its home's term is held (H6): what it was said to be from then on it is not yet.
+    bool is_ending() const {
+      return mapped != nullptr && std::any_of(mapped->held.begin(), mapped->held.end(), [](const Held& one) {
+               return one.event.input == NodeInput::kTermEnd;
+             });
+    }
   };
   struct Extent {
     uint32_t pages = 0, cached = 0;
     bool detaching = false;
     std::unique_ptr<Streams> streams;
+    std::shared_ptr<Shadow> shadow;  // null: no program maps any of it
   };
   struct IdHash {
     size_t operator()(const ExtentId& id) const {
@@ -179,12 +248,26 @@ class Holder {
   void forget_if_empty(Entry& entry);
   void forget_extent(const ExtentId& extent);
 
+  /// kWait, but for loads and stores: H6.
   Outcome apply(Entry& entry, const NodeEvent& event, const PageBytes& bytes, Code& code);
   Outcome local(Entry& entry, NodeInput input, bool whole, Code& code);
   void act(Entry& entry, const NodeEvent& event, const NodeAction& action, const PageBytes& bytes);
   void count(NodeState before, NodeState after);
   void bookkeep(Entry& entry);
   void perform(Entry& entry, PageAccess& access);
+  std::byte* bytes_of(const Entry& entry) {
+    const Page& page = entry.second;
+    return page.mapped != nullptr ? page.mapped->shadow->page(entry.first.page) : frames_.bytes(page.frame);
+  }
+  void enter_shadow(Entry& entry, const std::byte* bytes);
+  void map_page(Entry& entry, const PageAccess& access);
+  void map_ahead(const PageName& from, const PageAccess& access);
+  bool must_wait(Entry& entry, const NodeEvent& event, const NodeStep& result, const PageBytes& bytes);
+  void take(Entry& entry, const NodeEvent& event, const PageBytes& bytes);
+  void withdraw(Entry& entry, Mapped::Level level);
+  void begin_withdrawing(Entry& entry);
+  void protection_ended(Entry& entry);
+  void end_withdrawing(Entry& entry);
   void fail_waiting(Entry& entry, Code code);
 
   void run(Entry& entry);
@@ -222,8 +305,10 @@ class Holder {
   std::list<PageName> ready_;            // something changed for what waits for them
   Queue frame_waiters_, dirty_waiters_;  // H2, H4
   std::list<PageName> stuck_;            // their device failed
+  std::list<PageName> staying_;          // H7, the one that has longest first
   std::vector<Frame> aged_;
   uint32_t leaving_ = 0, cleaning_ = 0, becoming_dirty_ = 0;  // pages under way to that
+  uint32_t held_evicts_ = 0, held_cleans_ = 0, moving_ = 0;   // H6: that will be
   uint64_t reads_ahead_until_ns_ = 0;
   uint64_t give_up_ns_ = 3'000'000'000;
   uint64_t failed_ns_ = 0;           // when a device failed last

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
-#include <iterator>
 #include <utility>
 
 #include "base/assert.h"
+#include "cache/turn.h"
 
 namespace ocm::cache {
 
@@ -28,60 +27,6 @@ struct Whole {
 };
 
 }  // namespace
-
-/// What leaves is carried out one after the other by each thread, also what comes of that: storage may answer before it
-/// returns, and the next page be asked for, and so on.
-class Leaving {
- public:
-  using List = std::vector<std::function<void()>>;
-  static void run(List list) {
-    static thread_local std::deque<std::function<void()>>* under_way = nullptr;
-    if (under_way != nullptr) {
-      for (auto& one : list) under_way->push_back(std::move(one));
-      return;
-    }
-    std::deque<std::function<void()>> all(std::make_move_iterator(list.begin()),
-                                          std::make_move_iterator(list.end()));
-    under_way = &all;
-    for (; !all.empty(); all.pop_front()) all.front()();
-    under_way = nullptr;
-  }
-};
-
-/// When it ends all that follows was done, and leaves once the lock is free.
-class PageCache::Turn {
- public:
-  explicit Turn(PageCache& cache) : cache_(cache), lock_(cache.mutex_), now_ns(cache.ports_.now_ns()) {
-    cache_.check_terms(now_ns);
-  }
-  ~Turn() {
-    cache_.settle(now_ns);
-    cache_.flush(now_ns);
-    if (std::exchange(cache_.sends_, false))
-      cache_.leaving_.push_back([&ports = cache_.ports_] { ports.all_sent(); });
-    const uint64_t due = cache_.next_due_ns(now_ns);
-    const bool earlier = due < cache_.told_due_ns_;
-    cache_.told_due_ns_ = due;
-    if (earlier) cache_.leaving_.push_back([&ports = cache_.ports_] { ports.due_changed(); });
-    Leaving::List leaving;
-    leaving.swap(cache_.leaving_);
-    if (!leaving.empty()) {  // until it is done the cache lives
-      ++cache_.under_way_;
-      leaving.push_back([&cache = cache_] { cache.one_less(); });
-    }
-    lock_.unlock();
-    Leaving::run(std::move(leaving));
-  }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-
- private:
-  PageCache& cache_;
-  std::unique_lock<std::mutex> lock_;
-
- public:
-  const uint64_t now_ns;
-};
 
 class PageCache::HolderSide final : public Holder::Out {
  public:
@@ -116,6 +61,9 @@ class PageCache::HolderSide final : public Holder::Out {
     return it == cache_.homes_.end() ? 0 : it->second.probed;
   }
   void finish(std::function<void(Code)> done, Code code) override { done(code); }
+  void let_go(std::shared_ptr<Shadow> shadow) override {
+    cache_.leaving_.push_back([shadow = std::move(shadow)]() mutable { shadow.reset(); });
+  }
 
  private:
   PageCache& cache_;
@@ -168,7 +116,7 @@ PageCache::PageCache(Ports& ports, const PageCacheOptions& options)
 
 PageCache::~PageCache() {
   std::unique_lock lock(mutex_);
-  nothing_is_under_way_.wait(lock, [&] { return under_way_ == 0; });
+  nothing_is_under_way_.wait(lock, [&] { return under_way_ == 0 && holder_.moving() == 0; });
 }
 
 void PageCache::one_less() {
@@ -344,6 +292,62 @@ void PageCache::access(const ExtentId& extent, uint64_t offset, uint64_t bytes, 
     };
     holder_.access({extent, static_cast<uint32_t>(page)}, std::move(part), turn.now_ns);
   }
+}
+
+// ---- where programs map it
+
+Result<std::shared_ptr<Shadow>> PageCache::shadow(const ExtentId& extent) {
+  std::shared_ptr<Shadow> fresh;
+  for (;;) {
+    uint64_t bytes = 0;
+    {
+      Turn turn(*this);
+      const auto it = attached_.find(extent);
+      if (it == attached_.end() || it->second.is_over || !holder_.is_attached(extent))
+        return Status(Code::kRevoked, "the extent is not cached here any more");
+      if (auto known = holder_.shadow_of(extent); known != nullptr) return known;
+      if (fresh != nullptr) {
+        holder_.show(extent, fresh);
+        return fresh;
+      }
+      bytes = it->second.bytes;
+    }
+    OCM_TRY_ASSIGN(fresh, Shadow::make(options_.page_bytes, pages_of(bytes, options_.page_bytes),
+                                       [this, extent](uint32_t page) {
+                                         Turn turn(*this);
+                                         holder_.moved_out({extent, page}, turn.now_ns);
+                                         if (holder_.moving() == 0) nothing_is_under_way_.notify_all();
+                                       }));
+  }
+}
+
+void PageCache::fault(const ExtentId& extent, uint32_t page, bool stores,
+                      const std::shared_ptr<Viewer>& viewer, bool may_store) {
+  OCM_ASSERT(viewer != nullptr);
+  Turn turn(*this);
+  const auto it = attached_.find(extent);
+  if (it == attached_.end() || it->second.is_over || holder_.shadow_of(extent) == nullptr)
+    return viewer->refuse(page, Code::kRevoked);
+  OCM_ASSERT(page < pages_of(it->second.bytes, options_.page_bytes));
+  if (stores && !may_store) return viewer->refuse(page, Code::kPermission);
+  PageAccess access;
+  access.kind = stores ? PageAccess::Kind::kStore : PageAccess::Kind::kLoad;
+  access.viewer = viewer;
+  access.may_store = may_store;
+  access.done = [viewer, page](Code code) {
+    if (code != Code::kOk) viewer->refuse(page, code);
+  };
+  holder_.access({extent, page}, std::move(access), turn.now_ns);
+}
+
+void PageCache::is_protected(const ExtentId& extent, uint32_t page, const Viewer* viewer) {
+  Turn turn(*this);
+  holder_.is_protected({extent, page}, viewer, turn.now_ns);
+}
+
+void PageCache::viewer_ended(const ExtentId& extent, const Viewer* viewer) {
+  Turn turn(*this);
+  holder_.viewer_ended(extent, viewer, turn.now_ns);
 }
 
 // ---- what goes to whom
@@ -534,187 +538,6 @@ void PageCache::run_is_over(NodeNumber node) {
     attached.is_over = attached.is_over || extent.address.partition() == node;
   peers_out_.erase(node);
   peers_in_.erase(node);
-}
-
-// ---- packets
-
-bool PageCache::receive(NodeNumber from, std::span<const std::byte> header, PageBytes bytes) {
-  bool has_bytes = false;
-  std::optional<Packet> packet = read_packet(header, has_bytes);
-  Turn turn(*this);
-  if (!packet.has_value() || has_bytes != (bytes != nullptr) || from >= kHome || from == options_.self) {
-    ++packets_refused_;
-    return false;
-  }
-  packet->parcel.bytes = std::move(bytes);
-  bool good = false;
-  switch (packet->channel) {
-    case Channel::kToHome: good = receive_at_home(from, *packet, turn.now_ns); break;
-    case Channel::kToHolder: good = receive_at_holder(from, *packet, turn.now_ns); break;
-    case Channel::kToPeer:
-    case Channel::kFromPeer: good = receive_of_peer(from, *packet, turn.now_ns); break;
-  }
-  if (!good) ++packets_refused_;
-  return good;
-}
-
-void PageCache::give_term(NodeNumber from, const Packet& packet, uint64_t now_ns) {
-  const auto [known, is_new] = guests_.try_emplace(from, options_.term_ns);
-  Guest& guest = known->second;
-  const uint64_t newest = packet.courier.term;
-  // It was taken for over, and is not.
-  if (is_new) guest.term.follow(newest);
-  if (guest.condemned || newest > guest.term.number()) return;  // K2
-  if (guest.term.runs(now_ns)) {
-    if (newest < guest.term.number()) {  // what was given did not come
-      (void)guest.term.heard(guest.term.number(), now_ns);
-    } else {
-      end_guest(from, guest, true, now_ns);  // it says so
-    }
-  }
-  if (!guest.term.runs(now_ns)) guest.link.emplace(guest.term.give(now_ns), options_.courier);
-  Packet out;
-  out.kind = Packet::Kind::kGivenTerm;
-  out.channel = Channel::kToHolder;
-  out.asked_ns = packet.asked_ns;
-  out.courier.term = guest.term.number();
-  send(from, out);
-}
-
-bool PageCache::receive_at_home(NodeNumber from, Packet& packet, uint64_t now_ns) {
-  if (packet.kind == Packet::Kind::kAskTerm) {
-    give_term(from, packet, now_ns);
-    return true;
-  }
-  if (packet.kind != Packet::Kind::kCourier) return false;
-  const auto it = guests_.find(from);
-  if (it == guests_.end() || !it->second.link.has_value() || it->second.condemned) return true;
-  Guest& guest = it->second;
-  if (!guest.term.heard(packet.courier.term, now_ns)) return true;
-  switch (guest.link->receive(packet.courier, now_ns)) {
-    case Courier::Outcome::kNew: break;
-    case Courier::Outcome::kFault: condemn(from); return false;
-    default: return true;
-  }
-  Parcel& parcel = packet.parcel;
-  switch (parcel.what) {
-    case What::kMessage:
-      parcel.message.from = from;
-      parcel.message.to = kHome;
-      page_home_.receive(parcel.name, parcel.message, std::move(parcel.bytes), now_ns);
-      break;
-    case What::kReturned:
-      guest.is_told = true;
-      guest.returns = parcel.count;
-      guest.forgot = parcel.forgot;
-      break;
-    case What::kBeat: return true;
-    default: condemn(from); return false;
-  }
-  check_returns(from, guest, now_ns);
-  return true;
-}
-
-/// All that it froze is here: of the rest it has nothing.
-void PageCache::check_returns(NodeNumber from, Guest& guest, uint64_t now_ns) {
-  if (guest.ready || !guest.is_told || page_home_.returns(from) < guest.returns) return;
-  guest.ready = true;
-  page_home_.returned(from, guest.forgot, now_ns);
-  Parcel parcel;
-  parcel.what = What::kReady;
-  post(from, Channel::kToHolder, std::move(parcel));
-}
-
-void PageCache::begin_term(NodeNumber from, HomeOf& home, const Packet& packet, uint64_t now_ns) {
-  const uint64_t number = packet.courier.term;
-  if (home.term.number() != 0 || number <= home.newest || packet.asked_ns > now_ns) return;
-  home.term.given(number, packet.asked_ns);
-  home.newest = number;
-  if (!home.term.runs(now_ns)) {  // it took too long: it is over before it began
-    home.term.end();
-    return;
-  }
-  home.link.emplace(number, options_.courier);
-  home.probed = 0;
-  home.grace_ns = 0;
-  Parcel parcel;
-  parcel.what = What::kReturned;
-  parcel.count = holder_.term_began(from, now_ns);
-  parcel.forgot = std::exchange(home.forgot, false);
-  home.link->post(std::move(parcel));
-}
-
-bool PageCache::receive_at_holder(NodeNumber from, Packet& packet, uint64_t now_ns) {
-  const auto it = homes_.find(from);
-  if (it == homes_.end()) return true;
-  HomeOf& home = it->second;
-  if (packet.kind == Packet::Kind::kGivenTerm) {
-    begin_term(from, home, packet, now_ns);
-    return true;
-  }
-  if (packet.kind != Packet::Kind::kCourier) return false;
-  if (!home.link.has_value()) return true;
-  const Courier::Outcome outcome = home.link->receive(packet.courier, now_ns);
-  home.term.renewed(home.link->courier().term(), home.link->courier().heard_since_ns());
-  if (outcome == Courier::Outcome::kFault) faulty_homes_.insert(from);
-  if (outcome != Courier::Outcome::kNew) return outcome != Courier::Outcome::kFault;
-  Parcel& parcel = packet.parcel;
-  const bool is_its = home_of(parcel.name) == from;
-  switch (parcel.what) {
-    case What::kMessage:
-      if (!is_its) break;
-      parcel.message.from = kHome;
-      parcel.message.to = options_.self;
-      if (parcel.message.kind == MessageKind::kProbe || parcel.message.kind == MessageKind::kRecall)
-        home.probed = std::max(home.probed, parcel.message.epoch);
-      holder_.receive(parcel.name, parcel.message, parcel.bytes, now_ns);
-      return true;
-    case What::kTaken:
-      if (!is_its) break;
-      holder_.taken(parcel.name, kHome, parcel.message.request, now_ns);
-      return true;
-    case What::kRevoke:
-      if (!is_its) break;
-      holder_.revoke(parcel.name.extent, now_ns);
-      return true;
-    case What::kReady:
-      home.ready = true;
-      home.begins_until_ns = 0;
-      holder_.term_ready(from, now_ns);
-      return true;
-    default: break;
-  }
-  ++faults_;
-  faulty_homes_.insert(from);
-  return false;
-}
-
-bool PageCache::receive_of_peer(NodeNumber from, Packet& packet, uint64_t now_ns) {
-  if (packet.kind != Packet::Kind::kCourier) return false;
-  if (packet.channel == Channel::kFromPeer) {
-    const auto peer = peers_out_.find(from);
-    if (peer == peers_out_.end() || !peer->second.link.has_value()) return true;
-    return packet.courier.sequence == 0 &&
-           peer->second.link->receive(packet.courier, now_ns) != Courier::Outcome::kFault;
-  }
-  const auto known = peers_in_.find(from);
-  if (known == peers_in_.end() || known->second.courier().term() < packet.courier.term)
-    peers_in_.insert_or_assign(from, Link(packet.courier.term, options_.courier));
-  switch (peers_in_.find(from)->second.receive(packet.courier, now_ns)) {
-    case Courier::Outcome::kNew: break;
-    case Courier::Outcome::kFault: ++faults_; return false;
-    default: return true;
-  }
-  Parcel& parcel = packet.parcel;
-  if (parcel.what == What::kTaken) {
-    holder_.taken(parcel.name, from, parcel.message.request, now_ns);
-    return true;
-  }
-  if (parcel.what != What::kMessage) return false;
-  parcel.message.from = from;
-  parcel.message.to = options_.self;
-  holder_.receive(parcel.name, parcel.message, parcel.bytes, now_ns);
-  return true;
 }
 
 // ---- time

@@ -92,6 +92,17 @@ class PageCache {
   void modify(const ExtentId& extent, uint64_t offset, std::function<void(std::byte*)> change,
               Staged::Done done);
 
+  // ---- where programs map it: see viewer.h
+  /// Where its pages are while programs use them; made by the first call. Errors: kRevoked (it is not attached, or over),
+  /// kNoMemory, kNoFds.
+  Result<std::shared_ptr<Shadow>> shadow(const ExtentId& extent);
+  /// A program touched a page that it may not use now, with a load or a store: grant() or refuse() follows. Not after
+  /// viewer_ended().
+  void fault(const ExtentId& extent, uint32_t page, bool stores, const std::shared_ptr<Viewer>& viewer,
+             bool may_store);
+  void is_protected(const ExtentId& extent, uint32_t page, const Viewer* viewer);
+  void viewer_ended(const ExtentId& extent, const Viewer* viewer);
+
   // ---- from outside
   /// `bytes`: what came behind the header, page_bytes of them, or null. False: no cache of this cluster sends that.
   bool receive(NodeNumber from, std::span<const std::byte> header, PageBytes bytes);

@@ -4,18 +4,53 @@
 #include <oncilla/oncilla.h>
 
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "capi/call.h"
-#include "capi/session_end.h"
 #include "client/allocation.h"
 #include "client/session.h"
 #include "client/word_wait.h"
 
 namespace ocm::capi {
 
+/// What is called when a session is closed. It belongs to the slot, whose sessions follow each other.
+class CloseHooks {
+ public:
+  using Hook = std::pair<void (*)(void*), void*>;
+  void open(uint64_t handle) {
+    const std::lock_guard lock(mutex_);
+    OCM_DASSERT(hooks_.empty());
+    handle_ = handle;
+  }
+  /// False: that session was closed.
+  bool add(uint64_t handle, const Hook& hook) {
+    const std::lock_guard lock(mutex_);
+    if (handle_ != handle) return false;
+    hooks_.push_back(hook);
+    return true;
+  }
+  void close() {
+    std::vector<Hook> hooks;
+    {
+      const std::lock_guard lock(mutex_);
+      handle_ = 0;
+      hooks.swap(hooks_);
+    }
+    for (auto hook = hooks.rbegin(); hook != hooks.rend(); ++hook) hook->first(hook->second);
+  }
+
+ private:
+  std::mutex mutex_;
+  uint64_t handle_ = 0;  // 0: of none
+  std::vector<Hook> hooks_;
+};
+
 struct SessionObject {
   std::unique_ptr<client::Session> session;
+  CloseHooks close_hooks;
   /// The first error of operations whose handles were freed before anyone asked.
   std::atomic<int> deferred_error{0};
 };

@@ -23,8 +23,6 @@ Ops ops;
 
 namespace {
 
-std::atomic<void (*)(uint64_t)> close_hook{nullptr};
-
 Result<os::Fd> connect_to(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -130,16 +128,6 @@ void copy_text(char* out, size_t bytes, const std::string& text) {
 
 }  // namespace
 
-void at_session_close(void (*hook)(uint64_t session)) { close_hook.store(hook); }
-
-Status check_session(const ocm_session* session) {
-  const uint64_t handle = bits(session);
-  if (sessions.find(handle) != nullptr) return {};
-  const Code why = sessions.why(handle);
-  return Status(why, why == Code::kRevoked ? "the session handle is not live any more: it was closed"
-                                           : "the session handle is not one that this process was given");
-}
-
 }  // namespace ocm::capi
 
 using namespace ocm;        // NOLINT: the C ABI of this very namespace
@@ -168,7 +156,9 @@ int ocm_session_open(const ocm_session_options* options, ocm_session** session) 
     OCM_ASSERT(slot.object->session == nullptr);
     slot.object->session = std::move(*opened);
     slot.object->deferred_error.store(0);
-    *session = handle_of<ocm_session>(sessions.publish(slot.index));
+    const uint64_t handle = sessions.publish(slot.index);
+    slot.object->close_hooks.open(handle);
+    *session = handle_of<ocm_session>(handle);
     return static_cast<int>(OCM_OK);
   });
 }
@@ -177,11 +167,21 @@ int ocm_session_close(ocm_session* session) {
   return guarded([&] {
     SessionObject* object = sessions.retire(bits(session));
     if (object == nullptr) return fail_handle(session);
-    if (auto* hook = close_hook.load()) hook(bits(session));
+    object->close_hooks.close();
     OCM_DASSERT(object->session->is_valid());
     end_session(object->session.get());
     object->session.reset();
     sessions.release(Sessions::index_of(bits(session)));
+    return static_cast<int>(OCM_OK);
+  });
+}
+
+int ocm_session_on_close(ocm_session* session, void (*hook)(void* context), void* context) {
+  return guarded([&] {
+    SessionObject* object = sessions.find(bits(session));
+    if (object == nullptr) return fail_handle(session);
+    if (hook == nullptr) return fail(Code::kInvalidArgument, "`hook` is null");
+    if (!object->close_hooks.add(bits(session), {hook, context})) return fail_handle(session);
     return static_cast<int>(OCM_OK);
   });
 }

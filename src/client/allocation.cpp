@@ -316,12 +316,14 @@ Result<std::byte*> Allocation::open_here(const Piece& piece, ExtentId& tried) {
     tried = bound[i].descriptor().id;
     return bound[i].open();
   }
-  const ExtentDescriptor& where = bound[piece.extent].descriptor();
-  const char* why = "";
-  if (where.unmapped) {
-    why = coherent_ ? ", and coherent memory is not mapped: put and get them"
-                    : ", in a file that extents share, or coherent: copy them";
+  const bool has_pages = coherent_ || !memory::traits_of(kind_).mapped;
+  for (uint32_t i = piece.extent; has_pages && i < piece.extent + piece.replicas; ++i) {
+    if (!bound[i].is_cached() || bound[i].lost()) continue;
+    tried = bound[i].descriptor().id;
+    return bound[i].map_cached();
   }
+  const ExtentDescriptor& where = bound[piece.extent].descriptor();
+  const char* const why = where.unmapped ? ", in a file that extents share, or coherent: copy them" : "";
   return Status(Code::kUnsupported, "the bytes are on node " + where.node + why).with_node(where.node);
 }
 

@@ -16,6 +16,8 @@ Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<D
   std::unique_ptr<Extent> extent(new Extent(session, std::move(daemon), std::move(descriptor), access, wanted,
                                             layout == Layout::kReplicated));
   OCM_TRY_ASSIGN(extent->fabric_, choose_fabric(extent->descriptor_, session.node(), wanted, layout));
+  // What its own node's programs do not map may be cached.
+  extent->is_cached_ = extent->descriptor_.unmapped || !memory::traits_of(extent->descriptor_.kind).mapped;
   const fabric::Entry* entry = fabric::find_entry(extent->fabric());
   OCM_ASSERT(entry != nullptr);  // choose_fabric() chose it among them
   extent->on_this_host_ = entry->traits.own_node;
@@ -30,10 +32,7 @@ Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<D
                                                            *extent->descriptor_.address_for(extent->fabric()),
                                                            extent->descriptor_.id));
     extent->first_route_ = extent->route_;
-    // What its own node's programs do not map may be cached.
-    const bool may_be_cached =
-        extent->descriptor_.unmapped || !memory::traits_of(extent->descriptor_.kind).mapped;
-    if (extent->descriptor_.node != session.node() && may_be_cached) {
+    if (extent->descriptor_.node != session.node() && extent->is_cached()) {
       extent->cached_way_ = session.routes().cached_way(extent->descriptor_.id, extent->descriptor_.cached);
       auto here =
           session.routes().choose(session.node(), extent->cached_way_->address, extent->descriptor_.id);
@@ -78,6 +77,16 @@ Status Extent::adopt(os::Fd fd) {
   mapping_.prefer_huge_pages();
   data_.store(mapping_.data(), std::memory_order_release);
   return {};
+}
+
+Result<std::byte*> Extent::map_cached() {
+  OCM_ASSERT(is_cached());
+  const std::lock_guard lock(mutex_);
+  if (!pages_.empty() && !pages_.back()->is_dead()) return pages_.back()->data();
+  const os::HoldsLocks held;
+  OCM_TRY_ASSIGN(std::unique_ptr<MappedPages> made, MappedPages::open(session_, descriptor_, access_));
+  pages_.push_back(std::move(made));
+  return pages_.back()->data();
 }
 
 Result<Attachment> Extent::attach(os::Deadline deadline) {

@@ -8,8 +8,10 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "client/daemon.h"
+#include "client/mapped_pages.h"
 #include "client/route.h"
 #include "fabric/channel.h"
 #include "fabric/shm/local_extent.h"
@@ -49,6 +51,12 @@ class Extent {
   }
   Code check_local() const { return local_.check(); }
   const fabric::shm::LocalExtent& local() const { return local_; }
+
+  // ---- in pages that the daemon caches
+  /// It may be; of a small extent in a shared file no daemon does.
+  bool is_cached() const { return is_cached_; }
+  /// The mapping; another one where the daemon ended the last one. Errors: those of MappedPages::open().
+  Result<std::byte*> map_cached();
 
   // ---- elsewhere
   /// The attachment, made now if there is none or its channel is lost. Blocks to the deadline at most, or
@@ -108,10 +116,12 @@ class Extent {
   const Access access_;
   const Fabric wanted_;
   const bool replica_;
-  bool on_this_host_ = false;                 // for good
+  bool on_this_host_ = false, is_cached_ = false;  // for good
   std::atomic<Fabric> fabric_{Fabric::kAny};  // another one of other hosts after an attach that was refused
   std::timed_mutex mutex_;                    // guards mapping_, attachment_, route_
   os::Mapping mapping_;
+  std::vector<std::unique_ptr<MappedPages>>
+      pages_;  // the last one may live; pointers of the program may be in any
   std::atomic<std::byte*> data_{nullptr};
   fabric::shm::LocalExtent local_;
   std::shared_ptr<CachedWay> cached_way_;  // null: of memory that daemons do not cache

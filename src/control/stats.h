@@ -36,31 +36,39 @@ struct SessionStats {
   bool operator==(const SessionStats&) const = default;
 };
 
-/// What a daemon's page caches have and did since it started; pages and accesses, unless it says bytes.
+/// What a daemon's page caches have and did since it started; pages and accesses, unless it says bytes. The fields of the
+/// message of that name, and of the JSON of /status.
+#define OCM_CACHE_STATS(X)                                                                           \
+  X(bytes_limit) /* of memory for pages */                                                           \
+  X(bytes_used)                                                                                      \
+  X(bytes_dirty) /* of them: not written to their device yet */                                      \
+  X(served)      /* accesses */                                                                      \
+  X(missed)      /* of them: they asked for the page first */                                        \
+  X(upgraded)    /* of them: for the right to write */                                               \
+  X(failed)      /* accesses */                                                                      \
+  X(from_home)   /* pages that came from their home's device or cache */                             \
+  X(from_other)  /* from another node's cache */                                                     \
+  X(supplied)    /* to another node's cache */                                                       \
+  X(invalidated) /* since another node writes */                                                     \
+  X(evicted)                                                                                         \
+  X(cleaned)           /* written to their device, and kept */                                       \
+  X(read_ahead)        /* before they were asked for */                                              \
+  X(read_ahead_unused) /* of them: gone unused */                                                    \
+  X(mapped_loads)      /* of the accesses: pages that programs' loads were given through pointers */ \
+  X(mapped_stores)     /* the same, of stores */                                                     \
+  X(withdrawn)         /* pages taken from such programs, or from their stores */                    \
+  X(device_reads)      /* pages whose home this is, as the next four */                              \
+  X(device_writes)                                                                                   \
+  X(device_read_errors)                                                                              \
+  X(device_write_errors)                                                                             \
+  X(lost)            /* no node has their newest bytes */                                            \
+  X(packets_sent)    /* to other nodes' caches */                                                    \
+  X(packets_refused) /* that no cache sends */                                                       \
+  X(terms_ended)     /* a node whose pages are cached here was not heard in time */
 struct CacheStats {
-  uint64_t bytes_limit = 0;  // of memory for pages
-  uint64_t bytes_used = 0;
-  uint64_t bytes_dirty = 0;  // of them: not written to their device yet
-  uint64_t served = 0;       // accesses
-  uint64_t missed = 0;       // of them: they asked for the page first
-  uint64_t upgraded = 0;     // of them: for the right to write
-  uint64_t failed = 0;       // accesses
-  uint64_t from_home = 0;    // pages that came from their home's device or cache
-  uint64_t from_other = 0;   // from another node's cache
-  uint64_t supplied = 0;     // to another node's cache
-  uint64_t invalidated = 0;  // since another node writes
-  uint64_t evicted = 0;
-  uint64_t cleaned = 0;            // written to their device, and kept
-  uint64_t read_ahead = 0;         // before they were asked for
-  uint64_t read_ahead_unused = 0;  // of them: gone unused
-  uint64_t device_reads = 0;       // pages whose home this is, as the next four
-  uint64_t device_writes = 0;
-  uint64_t device_read_errors = 0;
-  uint64_t device_write_errors = 0;
-  uint64_t lost = 0;             // no node has their newest bytes
-  uint64_t packets_sent = 0;     // to other nodes' caches
-  uint64_t packets_refused = 0;  // that no cache sends
-  uint64_t terms_ended = 0;      // a node whose pages are cached here was not heard in time
+#define OCM_CACHE_STATS_FIELD(name) uint64_t name = 0;
+  OCM_CACHE_STATS(OCM_CACHE_STATS_FIELD)
+#undef OCM_CACHE_STATS_FIELD
   bool operator==(const CacheStats&) const = default;
 };
 

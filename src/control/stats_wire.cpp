@@ -64,56 +64,16 @@ void session_to(const SessionStats& session, wire::SessionStats& out) {
 
 CacheStats cache_from(const wire::CacheStats& message) {
   CacheStats out;
-  out.bytes_limit = message.bytes_limit();
-  out.bytes_used = message.bytes_used();
-  out.bytes_dirty = message.bytes_dirty();
-  out.served = message.served();
-  out.missed = message.missed();
-  out.upgraded = message.upgraded();
-  out.failed = message.failed();
-  out.from_home = message.from_home();
-  out.from_other = message.from_other();
-  out.supplied = message.supplied();
-  out.invalidated = message.invalidated();
-  out.evicted = message.evicted();
-  out.cleaned = message.cleaned();
-  out.read_ahead = message.read_ahead();
-  out.read_ahead_unused = message.read_ahead_unused();
-  out.device_reads = message.device_reads();
-  out.device_writes = message.device_writes();
-  out.device_read_errors = message.device_read_errors();
-  out.device_write_errors = message.device_write_errors();
-  out.lost = message.lost();
-  out.packets_sent = message.packets_sent();
-  out.packets_refused = message.packets_refused();
-  out.terms_ended = message.terms_ended();
+#define OCM_CACHE_STATS_GET(name) out.name = message.name();
+  OCM_CACHE_STATS(OCM_CACHE_STATS_GET)
+#undef OCM_CACHE_STATS_GET
   return out;
 }
 
 void cache_to(const CacheStats& cache, wire::CacheStats& out) {
-  out.set_bytes_limit(cache.bytes_limit);
-  out.set_bytes_used(cache.bytes_used);
-  out.set_bytes_dirty(cache.bytes_dirty);
-  out.set_served(cache.served);
-  out.set_missed(cache.missed);
-  out.set_upgraded(cache.upgraded);
-  out.set_failed(cache.failed);
-  out.set_from_home(cache.from_home);
-  out.set_from_other(cache.from_other);
-  out.set_supplied(cache.supplied);
-  out.set_invalidated(cache.invalidated);
-  out.set_evicted(cache.evicted);
-  out.set_cleaned(cache.cleaned);
-  out.set_read_ahead(cache.read_ahead);
-  out.set_read_ahead_unused(cache.read_ahead_unused);
-  out.set_device_reads(cache.device_reads);
-  out.set_device_writes(cache.device_writes);
-  out.set_device_read_errors(cache.device_read_errors);
-  out.set_device_write_errors(cache.device_write_errors);
-  out.set_lost(cache.lost);
-  out.set_packets_sent(cache.packets_sent);
-  out.set_packets_refused(cache.packets_refused);
-  out.set_terms_ended(cache.terms_ended);
+#define OCM_CACHE_STATS_SET(name) out.set_##name(cache.name);
+  OCM_CACHE_STATS(OCM_CACHE_STATS_SET)
+#undef OCM_CACHE_STATS_SET
 }
 
 }  // namespace

@@ -84,7 +84,9 @@ class StagedMemory final : public Backing, public Staged {
 
   static Status not_mapped() {
     return Status(Code::kUnsupported,
-                  "coherent memory is not mapped, for any node may cache pages of it: put and get it");
+                  "the memory of a coherent extent is not mapped, for a cache may have newer bytes: put and "
+                  "get them, or "
+                  "map the pages that the daemon caches");
   }
 
   const std::unique_ptr<Backing> inner_;

@@ -56,6 +56,9 @@ control::CacheStats cache_stats(cache::Caches& caches) {
     out.cleaned += its.holder.cleaned;
     out.read_ahead += its.holder.ahead;
     out.read_ahead_unused += its.holder.ahead_unused;
+    out.mapped_loads += its.holder.mapped_loads;
+    out.mapped_stores += its.holder.mapped_stores;
+    out.withdrawn += its.holder.withdrawn;
     out.device_reads += its.home.reads;
     out.device_writes += its.home.writes;
     out.device_read_errors += its.home.failed_reads;

@@ -131,32 +131,12 @@ std::string session_json(const control::SessionStats& s) {
       .done();
 }
 
-std::string cache_json(const control::CacheStats& c) {
-  return Object()
-      .number("bytes_limit", c.bytes_limit)
-      .number("bytes_used", c.bytes_used)
-      .number("bytes_dirty", c.bytes_dirty)
-      .number("served", c.served)
-      .number("missed", c.missed)
-      .number("upgraded", c.upgraded)
-      .number("failed", c.failed)
-      .number("from_home", c.from_home)
-      .number("from_other", c.from_other)
-      .number("supplied", c.supplied)
-      .number("invalidated", c.invalidated)
-      .number("evicted", c.evicted)
-      .number("cleaned", c.cleaned)
-      .number("read_ahead", c.read_ahead)
-      .number("read_ahead_unused", c.read_ahead_unused)
-      .number("device_reads", c.device_reads)
-      .number("device_writes", c.device_writes)
-      .number("device_read_errors", c.device_read_errors)
-      .number("device_write_errors", c.device_write_errors)
-      .number("lost", c.lost)
-      .number("packets_sent", c.packets_sent)
-      .number("packets_refused", c.packets_refused)
-      .number("terms_ended", c.terms_ended)
-      .done();
+std::string cache_json(const control::CacheStats& cache) {
+  Object out;
+#define OCM_CACHE_STATS_PUT(name) out.number(#name, cache.name);
+  OCM_CACHE_STATS(OCM_CACHE_STATS_PUT)
+#undef OCM_CACHE_STATS_PUT
+  return out.done();
 }
 
 std::string name_json(const control::NameList::Entry& name) {
@@ -265,6 +245,11 @@ void print_cache(Text& t, const control::CacheStats& cache) {
   t.value("oncilla_cache_pages_total", "event=\"from_other\"", cache.from_other);
   t.value("oncilla_cache_pages_total", "event=\"supplied\"", cache.supplied);
   t.value("oncilla_cache_pages_total", "event=\"invalidated\"", cache.invalidated);
+  t.type("oncilla_cache_mapped_total", "counter",
+         "Pages that programs use through pointers: given to their loads and stores, and withdrawn.");
+  t.value("oncilla_cache_mapped_total", "event=\"loaded\"", cache.mapped_loads);
+  t.value("oncilla_cache_mapped_total", "event=\"stored\"", cache.mapped_stores);
+  t.value("oncilla_cache_mapped_total", "event=\"withdrawn\"", cache.withdrawn);
   t.type("oncilla_cache_device_errors_total", "counter", "Reads and writes of pages that the device failed.");
   t.value("oncilla_cache_device_errors_total", "access=\"read\"", cache.device_read_errors);
   t.value("oncilla_cache_device_errors_total", "access=\"write\"", cache.device_write_errors);

@@ -109,6 +109,7 @@ Task<void> Service::drain(std::function<void()> close_doors) {
   while (sessions_.count() > 0 && core_.now_ns() < give_up_ns) co_await sessions_.next_end(give_up_ns);
   for (const auto& [id, session] : sessions_.all()) session->cached.clear();
   co_await cached_.leave();
+  pagers_.stop();
 }
 
 Task<Reply> Service::hello(std::shared_ptr<Program> program, wire::SessionHello request) {

@@ -14,6 +14,7 @@
 #include "node/events.h"
 #include "node/handlers.h"
 #include "node/holds.h"
+#include "node/pager.h"
 #include "node/pages.h"
 #include "node/remaker.h"
 #include "node/stopper.h"
@@ -104,6 +105,7 @@ class Service {
   Watches watches_{core_, home_, cluster_};
   Events events_{core_, cluster_, sessions_, remaker_, watches_};
   CachedExtents cached_{core_, home_, cluster_};
+  Pagers pagers_{core_, home_};
   /// From this host's programs, whose sessions are open.
   ProgramHandlers programs_{"not a request of a program"};
   PeerHandlers peers_{"not a request of a daemon"};

@@ -80,6 +80,9 @@ void Service::enter_programs() {
     reply.fds.push_back(std::move(fd).value());
     return reply;
   });
+  on.on_now(Body::kMapPages, [this](const Asker& session, const wire::Envelope& request) {
+    return pagers_.open(*session, request.map_pages());
+  });
   on.on_now(Body::kCluster, [this](const Asker&, const wire::Envelope&) -> Reply {
     wire::Envelope out;
     to_wire(cluster_.fresh_view(), *out.mutable_cluster_view());

@@ -32,6 +32,19 @@ inline Status about_column(const std::string& name, const Status& status) {
   return about("column `" + name + "`", status).with_subject(Subject::kColumn, name);
 }
 
+/// A pointer to memory of this host; null: it is elsewhere, or in pages that daemons cache, which are read and written faster
+/// by copies, and can go away under a pointer. Errors: those of ocm_allocation_map, without kUnsupported.
+inline Result<void*> plain_pointer(ocm_allocation* allocation, uint64_t offset, uint64_t bytes) {
+  ocm_allocation_info info = OCM_ALLOCATION_INFO_INIT;
+  OCM_TRY(status_of(ocm_allocation_query(allocation, &info)));
+  if (info.kind != OCM_KIND_DRAM) return static_cast<void*>(nullptr);
+  void* pointer = nullptr;
+  const int result = ocm_allocation_map(allocation, offset, bytes, &pointer);
+  if (result == OCM_UNSUPPORTED) return static_cast<void*>(nullptr);
+  OCM_TRY(status_of(result));
+  return pointer;
+}
+
 /// Frees an unpublished or attached allocation when it goes.
 class Allocation {
  public:

@@ -232,9 +232,9 @@ Status Loader::place(std::vector<Bucket>& buckets) {
     Result<Allocation> made = placer_.allocate(bucket.bytes, turn);
     if (!made.is_ok()) return no_room(made.status(), bucket.bytes);
     bucket.allocation = std::move(*made);
-    void* pointer = nullptr;
-    bucket.staged = ocm_allocation_map(bucket.allocation.get(), 0, bucket.bytes, &pointer) != OCM_OK;
-    bucket.target = static_cast<std::byte*>(pointer);
+    const Result<void*> pointer = plain_pointer(bucket.allocation.get(), 0, bucket.bytes);
+    bucket.target = pointer.is_ok() ? static_cast<std::byte*>(pointer.value()) : nullptr;
+    bucket.staged = bucket.target == nullptr;
     if (bucket.staged) staged_bytes += bucket.bytes;
   }
   if (staged_bytes == 0) return {};

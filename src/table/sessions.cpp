@@ -5,7 +5,7 @@
 #include <map>
 
 #include "capi/call.h"
-#include "capi/session_end.h"
+#include "capi/failure.h"
 #include "table/fork.h"
 #include "table/tables.h"
 
@@ -27,11 +27,11 @@ void begin_child() {
 }
 
 /// Called by the session's close, before anything of it ends.
-void end_session(uint64_t session) {
+void end_session(void* session) {
   std::shared_ptr<SessionState> state;
   {
     std::lock_guard lock(states->mutex);
-    const auto found = states->all.find(session);
+    const auto found = states->all.find(capi::bits(session));
     if (found == states->all.end()) return;
     state = std::move(found->second);
     states->all.erase(found);
@@ -86,16 +86,16 @@ void watch_forks() {
 }
 
 Result<std::shared_ptr<SessionState>> state_of(ocm_session* session) {
-  OCM_TRY(capi::check_session(session));
   watch_forks();
-  capi::at_session_close(end_session);
   std::lock_guard lock(states->mutex);
   const auto known = states->all.find(capi::bits(session));
   if (known != states->all.end()) return known->second;
-  // Made first: an entry without one is nothing that end_session() could stop.
   auto fresh = std::make_shared<SessionState>();
-  states->all.emplace(capi::bits(session), fresh);
-  return fresh;
+  const auto added = states->all.emplace(capi::bits(session), fresh).first;
+  const Status status = capi::last_failure(ocm_session_on_close(session, end_session, session));
+  if (status.is_ok()) return fresh;  // it ends with the session; until end_session() had the lock it was open
+  states->all.erase(added);
+  return status;
 }
 
 }  // namespace ocm::table

@@ -58,11 +58,9 @@ const std::byte* Segment::local(uint64_t offset) const {
   OCM_DASSERT(offset - part_starts[part] < catalogue.parts[part]);  // C1
   uintptr_t known = part_pointers[part].load(std::memory_order_relaxed);
   if (known == kUnknown) {
-    void* pointer = nullptr;
-    const int result =
-        ocm_allocation_map(allocation.get(), part_starts[part], catalogue.parts[part], &pointer);
-    if (result != OCM_OK && result != OCM_UNSUPPORTED) return nullptr;  // perhaps later
-    known = result == OCM_OK ? reinterpret_cast<uintptr_t>(pointer) : kElsewhere;
+    const Result<void*> pointer = plain_pointer(allocation.get(), part_starts[part], catalogue.parts[part]);
+    if (!pointer.is_ok()) return nullptr;  // perhaps later
+    known = pointer.value() != nullptr ? reinterpret_cast<uintptr_t>(pointer.value()) : kElsewhere;
     part_pointers[part].store(known, std::memory_order_relaxed);
   }
   if (known == kElsewhere) return nullptr;

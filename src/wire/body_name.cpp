@@ -23,6 +23,8 @@ std::string_view body_name(const Envelope& message) {
     case Envelope::kCluster: return "cluster";
     case Envelope::kClusterView: return "cluster_view";
     case Envelope::kOpenExtent: return "open_extent";
+    case Envelope::kMapPages: return "map_pages";
+    case Envelope::kPagesMapped: return "pages_mapped";
     case Envelope::kCopy: return "copy";
     case Envelope::kLostReplica: return "lost_replica";
     case Envelope::kStats: return "stats";

@@ -130,6 +130,44 @@ TEST_F(Session, WhatIsNotUtf8IsInvalidAndEndsNothing) {
   EXPECT_OK(ocm_name_remove(session, "kept"));
 }
 
+TEST_F(Session, CallsWhoKeepsSomethingWithItBeforeItEnds) {
+  struct Seen {
+    std::vector<int> order;
+    ocm_session* other = nullptr;
+    ocm_allocation* kept = nullptr;
+    int status_of_kept = 1, status_of_session = 1;
+  } seen;
+  ocm_session_options options = OCM_SESSION_OPTIONS_INIT;
+  options.flags = OCM_SESSION_EMBEDDED;
+  ocm_session* opened = nullptr;
+  ASSERT_OK(ocm_session_open(&options, &opened));
+  seen.other = opened;
+  ASSERT_OK(ocm_allocation_create(opened, kMiB, nullptr, &seen.kept));
+  ASSERT_OK(ocm_session_on_close(
+      opened, [](void* context) { static_cast<Seen*>(context)->order.push_back(1); }, &seen));
+  ASSERT_OK(ocm_session_on_close(
+      opened,
+      [](void* context) {
+        auto& at = *static_cast<Seen*>(context);
+        at.order.push_back(2);
+        at.status_of_kept = ocm_put(at.kept, 0, "x", 1);
+        at.status_of_session = ocm_session_on_close(
+            at.other, [](void*) {}, nullptr);
+      },
+      &seen));
+  EXPECT_OK(ocm_session_close(opened));
+  EXPECT_EQ(seen.order, (std::vector<int>{2, 1}));
+  EXPECT_EQ(seen.status_of_kept, OCM_OK);
+  EXPECT_EQ(seen.status_of_session, OCM_REVOKED);
+  EXPECT_EQ(ocm_session_on_close(
+                opened, [](void*) {}, nullptr),
+            OCM_REVOKED);
+  EXPECT_EQ(ocm_session_on_close(
+                nullptr, [](void*) {}, nullptr),
+            OCM_INVALID_ARGUMENT);
+  EXPECT_EQ(ocm_session_on_close(session, nullptr, nullptr), OCM_INVALID_ARGUMENT);
+}
+
 TEST_F(Session, ForkedChildHasNoHandles) {
   ocm_allocation* allocation = allocate(kMiB);
   ASSERT_OK(ocm_put(allocation, 0, "parent", 6));

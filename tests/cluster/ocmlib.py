@@ -17,7 +17,7 @@ BIN_DIR = pathlib.Path(os.environ.get("OCM_BIN_DIR", pathlib.Path(__file__).reso
 def find_binary(name: str) -> pathlib.Path:
     if DAEMON_DIR and name == "oncillad":
         return pathlib.Path(DAEMON_DIR) / "daemon" / name
-    for folder in ("", "cli", "daemon", "src/capi", "bin", "lib"):
+    for folder in ("", "cli", "daemon", "src/capi", "examples", "bin", "lib"):
         path = BIN_DIR / folder / name
         if path.is_file():
             return path
@@ -325,6 +325,32 @@ class Allocation:
     def peek(self, count: int) -> bytes:
         """Through the kept pointer, unchecked as a program's own loads."""
         return c.string_at(self.kept, count)
+
+    def store(self, offset: int, data: bytes):
+        """Through a pointer."""
+        pointer = c.c_void_p()
+        check(lib().ocm_allocation_map(self.handle, offset, len(data), c.byref(pointer)))
+        c.memmove(pointer, data, len(data))
+
+    def poke(self, data: bytes):
+        """Through the kept pointer, unchecked as a program's own stores."""
+        c.memmove(self.kept, data, len(data))
+
+    def read_file(self, path: str, count: int) -> int:
+        """read(2) into the kept pointer; the error's number, negative."""
+        with open(path, "rb") as file:
+            libc = c.CDLL(None, use_errno=True)
+            libc.read.restype = c.c_ssize_t
+            got = libc.read(file.fileno(), self.kept, c.c_size_t(count))
+            return got if got >= 0 else -c.get_errno()
+
+    def child_peeks(self, count: int) -> int:
+        """A forked child's loads through the kept pointer: how it ends."""
+        child = os.fork()
+        if child == 0:
+            c.string_at(self.kept, count)
+            os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     def fetch_add(self, offset: int, value: int) -> int:
         old = c.c_uint64()

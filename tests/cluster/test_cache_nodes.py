@@ -116,7 +116,8 @@ def test_what_is_freed_is_so_everywhere(caches):
     close(programs)
 
 
-def test_a_daemon_that_stops_gives_back_what_was_written_there(caches):
+def test_a_daemon_that_stops_gives_back_what_was_written_there(make_caches):
+    caches = make_caches(pages=8 * PAGES)  # so few are dirty that none is cleaned before the end
     programs, of = handles(caches, 8 * PAGE)
     of["n2"].fill(0, 7, 8 * PAGE)
     assert figures(caches["n2"])["bytes dirty"] > 0

@@ -40,7 +40,7 @@ def test_every_act_was_played(quick: Demo, results: dict) -> None:
     titles = [act["title"] for act in results["acts"]]
     assert titles == ["TPC-H data", "3 nodes", "Tables into their memory", "Queries from everywhere",
                       "Fused and operator by operator", "Another engine", "A second process", "A node dies",
-                      "Breadth-first search"]
+                      "Breadth-first search", "Memory larger than memory"]
     assert [line.split("  ")[1] for line in quick.output.splitlines()
             if re.match(r"\d+  ", line)][:len(titles)] == titles
 
@@ -82,16 +82,27 @@ def test_the_error_names_the_table_and_the_node(results: dict) -> None:
     assert failure["rows_kept"] == 150_000
 
 
+def test_pointers_of_two_nodes_saw_one_array(results: dict) -> None:
+    found = results["outofcore"]
+    assert found["array_bytes"] == 2 * found["cache_bytes"]
+    assert found["checks"] == (4 if found["skipped"] else 8)
+    assert all(step["cluster_s"] > 0 for step in found["steps"])
+    first, second = found["caches"]
+    assert second["pages_from_home"] + second["pages_from_other"] > 0 and first["device_reads"] > 0
+    assert all(0 < cache["hits"] <= cache["accesses"] and cache["pages_lost"] == 0 for cache in found["caches"])
+
+
 def test_the_report_needs_nothing_else(quick: Demo, results: dict) -> None:
     page = (quick.report / "report.html").read_text()
     assert str(quick.report / "report.html") in quick.output
     assert not re.search(r"(src|href)\s*=\s*['\"]?(?!#)", re.sub(r"xlink:href=\"#", "", page))
     assert "{plot:" not in page
-    for section in ("placement", "queries", "fusion", "engines", "second", "failure", "bfs", "load", "acts"):
+    for section in ("placement", "queries", "fusion", "engines", "second", "failure", "bfs", "outofcore", "load",
+                    "acts"):
         assert f"<section id={section}>" in page
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids)), "plots share ids"
-    for name in ("placement", "queries", "moved", "fusion", "load", "bfs", "acts"):
+    for name in ("placement", "queries", "moved", "fusion", "load", "bfs", "outofcore", "acts"):
         for path in (quick.report / f"{name}.png", quick.report / f"{name}-dark.png"):
             assert path.read_bytes().startswith(b"\x89PNG\r\n") and path.stat().st_size > 10_000
 

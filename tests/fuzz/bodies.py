@@ -9,6 +9,8 @@ import sys
 NOT_SENT = {
     "session_welcome": "only a daemon sends it, to programs",
     "events_reply": "the same",
+    "pages_mapped": "the same",
+    "map_pages": "refused here, as these daemons cache nothing (tests/cluster/test_pointers.py)",
     "cacheable": "these daemons have no threads, and so cache nothing and ask nobody for it",
     "resize_cache": "refused here for the same reason (tests/cluster/test_cache_nodes.py)",
     "found_cluster": "refused here, as these daemons have no seeds (tests/cluster/test_succession.py)",

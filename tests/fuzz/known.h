@@ -58,6 +58,7 @@ class Known {
         word(*message.mutable_name_remove()->mutable_allocation_id(), allocations_);
         break;
       case Envelope::kOpenExtent: opened(*message.mutable_open_extent()); break;
+      case Envelope::kMapPages: opened(*message.mutable_map_pages()); break;
       case Envelope::kCopy:
         extent(*message.mutable_copy()->mutable_target());
         extent(*message.mutable_copy()->mutable_source());

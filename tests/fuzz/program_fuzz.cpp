@@ -221,6 +221,12 @@ wire::Envelope open_extent(uint64_t extent) {
   out.mutable_open_extent()->set_access(3);
   return out;
 }
+wire::Envelope map_pages(uint64_t extent) {
+  wire::Envelope out;
+  out.mutable_map_pages()->set_address(extent);
+  out.mutable_map_pages()->set_access(3);
+  return out;
+}
 wire::Envelope copy(uint64_t target, uint64_t source) {
   wire::Envelope out;
   out.mutable_copy()->set_bytes_total(64);
@@ -276,7 +282,7 @@ wire::Envelope stats(const std::string& node) {
 std::vector<std::string> fuzz::seeds() {
   constexpr auto kReplicated = Layout::kReplicated;
   return {
-      say({{0, hello()}, {0, allocate()}, {0, open_extent(0)}, {0, free_it(kFirst)}}),
+      say({{0, hello()}, {0, allocate()}, {0, open_extent(0)}, {0, map_pages(0)}, {0, free_it(kFirst)}}),
       say({{0, hello()},
            {0, allocate()},
            {0, publish(kFirst)},

@@ -44,7 +44,7 @@ ARROWS = {
 PURE = "src/cache/(protocol|courier|replacement)/"
 # Of a room, what others may know where it is not all: tables stand on the public calls, and are written as those are;
 # `ocm pool` works on a durable pool that no daemon can open, and so needs its format.
-DOORS = {("table", "capi"): {"capi/call.h", "capi/failure.h", "capi/handles.h", "capi/session_end.h"},
+DOORS = {("table", "capi"): {"capi/call.h", "capi/failure.h", "capi/handles.h"},
          ("cli", "memory"): {"memory/nvme/offline.h"}}
 # Linked by who uses the public headers alone; it is put together of all rooms, so its own link lines are no arrows.
 LIBRARY, ON_LIBRARY = "oncilla", {"capi", "tools", "cli", "apps", "python"}
@@ -63,7 +63,8 @@ REAL = re.compile(r"os::now_ns|os::random_id|os::fill_random|std::thread|steady_
 REAL_FILES = {f"src/{name}" for name in (
     "control/asio.cpp", "control/loop.h", "control/loop.cpp", "control/rpc.h", "control/rpc.cpp", "control/sockets.h",
     "control/sockets.cpp", "node/as_daemon.h", "node/copier.h", "node/copier.cpp", "node/doors.h", "node/http.h",
-    "node/http.cpp", "node/node.cpp", "node/page_mail.h", "node/page_mail.cpp", "node/proof.h", "node/proof.cpp",
+    "node/http.cpp", "node/node.cpp", "node/page_mail.h", "node/page_mail.cpp", "node/pager.h", "node/pager.cpp",
+    "node/proof.h", "node/proof.cpp",
     "node/side_threads.h")}
 # What may know messages in src/control: converters, and what carries them. And how a header would keep one.
 MESSAGES = re.compile(r"\bwire::|\bcontrol\.pb\.h")

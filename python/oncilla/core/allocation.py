@@ -22,7 +22,10 @@ class Allocation(Awaited):
     """Memory of the cluster, `nbytes` long, made by `Session.allocate()` or `Session.attach()`.
 
     `alloc[a:b]` gets bytes, `alloc[a:b] = buffer` puts them, with Python's rules for indices. Where all of it lies
-    on this host it has the buffer protocol, and `numpy()` copies nothing. A context manager: its end frees it.
+    on this host it has the buffer protocol, and `numpy()` copies nothing. So it is, on every node, for one extent of
+    kind "nvme": memoryview(alloc) and numpy.frombuffer(alloc) load from pages that the daemon caches and store to them,
+    coherently with all nodes; what cannot be had ends the program with SIGBUS (see ocm_allocation_map in oncilla.h).
+    A context manager: its end frees it.
     """
 
     def __init__(self, session: Any, *what: Any) -> None:

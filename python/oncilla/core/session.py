@@ -89,7 +89,7 @@ class Session(_core.Session):
             durable: of kind "nvme", on nodes that have a pool (ocm pool create): what is put is on the device when
                 put() returns, and once published it is there after a restart or a crash of its daemons.
             coherent: any node may cache pages of it, and all programs see one memory: what put() wrote is what every
-                later get() reads, on whichever node. Of kind "dram" (never mapped then), single or striped; "nvme" is
+                later get() reads, on whichever node. Of kind "dram", single or striped; "nvme" is
                 coherent with and without it.
 
         Raises: PoolFull (says what is free and where), QuotaExceeded, UnknownNode, Unsupported, InvalidArgument.

@@ -1,0 +1,100 @@
+#include "cache/shadow.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace ocm::cache {
+
+/// Its thread outlives the shadow by what it is in the middle of: `moved` may be where the last owner lets the shadow go.
+class Shadow::Mover {
+ public:
+  Mover(uint64_t page_bytes, std::shared_ptr<os::Fd> file, std::function<void(uint32_t)> moved)
+      : page_bytes_(page_bytes), file_(std::move(file)), moved_(std::move(moved)) {}
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return ends_ || !work_.empty(); });
+      if (work_.empty()) return;
+      const Move move = work_.front();
+      work_.pop_front();
+      lock.unlock();
+      std::memcpy(move.to, move.from, page_bytes_);
+      while (!os::discard(file_->get(), move.page * page_bytes_, page_bytes_)) {
+        // Interrupted; nothing else keeps the hole from a file that nobody can seal.
+        std::this_thread::yield();
+      }
+      moved_(move.page);
+      lock.lock();
+    }
+  }
+  void give(uint32_t page, const std::byte* from, std::byte* to) {
+    {
+      const std::lock_guard lock(mutex_);
+      work_.push_back({page, from, to});
+    }
+    changed_.notify_one();
+  }
+  void end() {
+    {
+      const std::lock_guard lock(mutex_);
+      OCM_ASSERT(work_.empty());
+      ends_ = true;
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  struct Move {
+    uint32_t page = 0;
+    const std::byte* from = nullptr;
+    std::byte* to = nullptr;
+  };
+  const uint64_t page_bytes_;
+  const std::shared_ptr<os::Fd> file_;
+  const std::function<void(uint32_t)> moved_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Move> work_;
+  bool ends_ = false;
+};
+
+Result<std::shared_ptr<Shadow>> Shadow::make(uint64_t page_bytes, uint32_t pages,
+                                             std::function<void(uint32_t page)> moved) {
+  OCM_ASSERT(page_bytes % 4096 == 0 && pages != 0);
+  const uint64_t bytes = page_bytes * pages;
+  OCM_TRY_ASSIGN(os::Fd fd, os::make_memfd("oncilla-shadow", bytes, {}));
+  OCM_TRY_ASSIGN(os::Mapping mapping, os::Mapping::map(fd.get(), bytes, true));
+  mapping.keep_from_core_dumps();
+  const auto file = std::make_shared<os::Fd>(std::move(fd));
+  const auto mover = std::make_shared<Mover>(page_bytes, file, std::move(moved));
+  try {
+    std::thread([mover] { mover->run(); }).detach();
+  } catch (const std::system_error&) {
+    return Status(Code::kNoMemory, "the system has no thread for the pages that programs map");
+  }
+  return std::shared_ptr<Shadow>(new Shadow(page_bytes, std::move(mapping), file, mover));
+}
+
+Shadow::~Shadow() { mover_->end(); }
+
+Result<os::Fd> Shadow::share(bool writable) const {
+  if (!writable) return os::reopen_read_only(file_->get());
+  os::Fd copy(::fcntl(file_->get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.is_open()) return Status::from_errno(errno, "a descriptor of cached pages");
+  return copy;
+}
+
+void Shadow::move_out(uint32_t page, std::byte* to) { mover_->give(page, this->page(page), to); }
+
+}  // namespace ocm::cache
