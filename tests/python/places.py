@@ -13,4 +13,5 @@ PLACES: dict[str, dict[str, Any]] = {
     "coherent here": {"local": True, "coherent": True},
     "replicated": {"layout": "replicated", "nodes": ["n2", "n1"]},
 }
-DIRECT = ("slab", "local")
+# Mapped: the memory itself, or the pages of it that the daemon caches.
+DIRECT = ("slab", "local", "coherent", "coherent here")
