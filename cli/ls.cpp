@@ -32,6 +32,7 @@ void print_json(const std::vector<ocm_name_info>& names) {
                     {"bytes", info.bytes},
                     {"kind", kind_name(static_cast<Kind>(info.kind))},
                     {"durable", info.durable},
+                    {"coherent", info.coherent},
                     {"layout", layout_name(static_cast<Layout>(info.layout))},
                     {"extents", info.extents},
                     {"owner_uid", info.owner_uid},
@@ -40,6 +41,14 @@ void print_json(const std::vector<ocm_name_info>& names) {
                     {"replicas_missing", info.replicas_missing}});
   }
   put_json(list);
+}
+
+/// "dram", "nvme, durable", "dram, coherent".
+std::string kind_text(const ocm_name_info& info) {
+  std::string text = kind_name(static_cast<Kind>(info.kind));
+  if (info.durable) text += ", durable";
+  if (info.coherent) text += ", coherent";
+  return text;
 }
 
 void print_table(const std::vector<ocm_name_info>& names) {
@@ -53,8 +62,7 @@ void print_table(const std::vector<ocm_name_info>& names) {
     const std::string missing = std::to_string(info.replicas_missing);
     if (info.replicas_missing != 0)
       name = colored(Color::kYellow, name + " (degraded: " + missing + " missing)");
-    table.add({mode_text(info.mode), user_name(info.owner_uid), format_bytes(info.bytes),
-               kind_name(static_cast<Kind>(info.kind)) + std::string(info.durable ? ", durable" : ""),
+    table.add({mode_text(info.mode), user_name(info.owner_uid), format_bytes(info.bytes), kind_text(info),
                layout_name(static_cast<Layout>(info.layout)),
                info.replicas_missing == 0
                    ? std::to_string(info.extents)

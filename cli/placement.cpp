@@ -35,6 +35,7 @@ void Placement::add_to(Command& command) {
       .texts("--nodes", nodes, "NODE,NODE", "Equal shares on these nodes; none: the cluster chooses")
       .choice("-k,--kind", kind, kinds, "The kind of memory; default: dram, or nvme with --durable")
       .flag("--durable", durable, "It outlives its daemons, on nodes that have a pool (ocm pool)")
+      .flag("--coherent", coherent, "Any node may cache pages of it, and all see one memory")
       .choice("--fabric", fabric, fabrics, "How this program accesses it")
       .text("-m,--mode", mode, "OCTAL", "Who may read (4) and write (2): owner 0600, others 0006");
 }
@@ -61,7 +62,6 @@ ocm_allocation_options Placement::options(std::vector<const char*>& pointers) co
   for (const std::string& node : nodes) pointers.push_back(node.c_str());
   ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
   options.kind = static_cast<ocm_kind>(kind_asked());
-  if (durable) options.flags |= OCM_ALLOCATION_DURABLE;
   options.layout = static_cast<ocm_layout>(named(layout, layout_name, 2));
   options.extents = extents;
   options.chunk_bytes = chunk_bytes;
@@ -69,6 +69,8 @@ ocm_allocation_options Placement::options(std::vector<const char*>& pointers) co
   options.nodes_count = pointers.size();
   options.fabric = fabric_of(fabric);
   options.flags = OCM_ALLOCATION_DEDICATED;  // a published allocation is never a piece of a slab
+  if (durable) options.flags |= OCM_ALLOCATION_DURABLE;
+  if (coherent) options.flags |= OCM_ALLOCATION_COHERENT;
   return options;
 }
 

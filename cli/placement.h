@@ -16,6 +16,7 @@ struct Placement {
   std::string layout = "single";
   std::string kind;  // empty: by default
   bool durable = false;
+  bool coherent = false;
   std::string fabric = "any";
   std::string mode = "0600";
   std::vector<std::string> nodes;

@@ -54,6 +54,7 @@ Result<Placement> placement_of(ocm_session* session, const ocm_name_info& name) 
   placement.layout = layout_name(static_cast<Layout>(info.layout));
   placement.kind = kind_name(static_cast<Kind>(info.kind));
   placement.durable = info.durable;
+  placement.coherent = info.coherent;
   placement.chunk_bytes = info.layout == OCM_LAYOUT_STRIPED ? info.chunk_bytes : 0;
   placement.extents = info.extents;
   char mode[8];

@@ -196,6 +196,14 @@ enum {
    * and once published it is there under its name after a restart or a crash of its daemons. UNSUPPORTED where no
    * node keeps memory of that kind. */
   OCM_ALLOCATION_DURABLE = 1u << 7,
+  /* Any node may cache pages of it, and reads, writes and atomics by any program see one memory: what a put that is
+   * complete wrote is what every later get reads, on whichever node. Of kind dram, single or striped, and sequences of
+   * such; kind nvme is coherent with and without it. ocm_allocation_map gives the pages that the program's daemon caches,
+   * on every node. Its length is rounded up to pages of 64 KiB ([offer.dram] page_bytes). A put is complete in the
+   * cache of the program's node; what that node alone has is lost, and told as LOST, if its daemon dies. Where the home
+   * runs without a cache there is one copy, there. UNSUPPORTED with DURABLE, with layout REPLICATED, of other kinds, and
+   * where daemons are older than it. */
+  OCM_ALLOCATION_COHERENT = 1u << 8,
 };
 /* What is to be allocated. */
 typedef struct ocm_allocation_options {
@@ -216,7 +224,8 @@ typedef struct ocm_allocation_options {
 /* Allocates `bytes` (> 0). `options` may be NULL: DRAM, single, placed by the cluster, nearest first.
  * Up to 32 KiB of single, opaque DRAM comes out of a slab lent to the session, without a call.
  * Cost: at most 1 us from a slab, one control round trip otherwise.
- * Errors: POOL_FULL (says what is free and where), QUOTA, UNKNOWN_NODE, UNSUPPORTED (kind).
+ * Errors: POOL_FULL (says what is free and where), QUOTA, UNKNOWN_NODE, UNSUPPORTED (kind, or flags that exclude each
+ * other or are not supported by the daemons).
  * Source: Oncilla (Cluster '13) IV, oncilla_alloc: opaque and transparent operators. */
 OCM_API int ocm_allocation_create(ocm_session* session, uint64_t bytes, const ocm_allocation_options* options,
                                   ocm_allocation** allocation);
@@ -257,13 +266,12 @@ typedef struct ocm_allocation_info {
   /* What events name it by (ocm_event). Handles of one published allocation have the same, and so have the pieces of one
    * slab. */
   uint8_t id[16];
+  bool coherent; /* OCM_ALLOCATION_COHERENT, or of a kind that always is; of a sequence: all parts */
 } ocm_allocation_info;
 #define OCM_ALLOCATION_INFO_INIT                                                                           \
   {                                                                                                        \
     sizeof(ocm_allocation_info), 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, OCM_ACCESS_READ, false, false, \
-        0, 0, 0, false, {                                                                                  \
-      0                                                                                                    \
-    }                                                                                                      \
+        0, 0, 0, false, {0}, false                                                                         \
   }
 /* Describes the allocation.
  * Shapes: info->size must be set (OCM_ALLOCATION_INFO_INIT); no more than that is written. */
@@ -292,9 +300,9 @@ OCM_API int ocm_allocation_extent_query(const ocm_allocation* allocation, uint32
 /* A pointer to bytes [offset, offset + bytes) where they are contiguous on this host, or in pages that the daemon caches.
  * It is valid until the allocation is freed. After a read-only attach, a store through it faults. Once
  * another program has removed the allocation, the bytes are undefined.
- * Pages that daemons cache (kind nvme, not DURABLE; any range of one extent, on every node): loads and stores of programs of
- * all nodes see one memory, the one that put, get and atomics see, and the processor's atomics work in it. A thread that
- * touches a page that is not here waits until it is. What cannot be had any more (the home or the daemon is gone, the page
+ * Pages that daemons cache (COHERENT, or kind nvme and not DURABLE; any range of one extent, on every node): loads and
+ * stores of programs of all nodes see one memory, the one that put, get and atomics see, and the processor's atomics
+ * work in it. A thread that touches a page that is not here waits until it is. What cannot be had any more (the home or the daemon is gone, the page
  * is lost, the allocation was removed) gives SIGBUS; such a pointer stays so, and mapping anew gives another one if
  * the daemon has come back. A forked child has no such pages: it gets SIGSEGV. Calls of the system on such bytes (read, write)
  * wait as the program does, unless the program may not ask for that (it needs /dev/userfaultfd or CAP_SYS_PTRACE): they end
@@ -500,9 +508,10 @@ typedef struct ocm_name_info {
   bool lost;                 /* part of it was on a node that died */
   uint32_t replicas_missing; /* of `extents`: given up, or on a node that is gone; 0 if it is lost */
   bool durable;              /* it is there after a restart of its nodes */
+  bool coherent;             /* any node may cache pages of it */
 } ocm_name_info;
 #define OCM_NAME_INFO_INIT \
-  { sizeof(ocm_name_info), {0}, 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, 0, false, 0, false }
+  { sizeof(ocm_name_info), {0}, 0, OCM_KIND_DRAM, OCM_LAYOUT_SINGLE, 0, 0, 0, false, 0, false, false }
 /* Calls `visit` for each published name with the prefix ("" or NULL: all) until it returns false. */
 OCM_API int ocm_name_list(ocm_session* session, const char* prefix,
                           bool (*visit)(const ocm_name_info* info, void* context), void* context);

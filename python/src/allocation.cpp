@@ -92,7 +92,7 @@ nb::tuple query(const Allocation& self) {
   return nb::make_tuple(info.bytes, static_cast<int>(info.kind), static_cast<int>(info.layout),
                         info.chunk_bytes, info.extents, info.access == OCM_ACCESS_READ_WRITE, info.published,
                         info.slab, info.owner_uid, info.mode, info.own_uid, info.durable,
-                        nb::bytes(reinterpret_cast<const char*>(info.id), sizeof(info.id)));
+                        nb::bytes(reinterpret_cast<const char*>(info.id), sizeof(info.id)), info.coherent);
 }
 
 bool is_table(const Allocation& self) {

@@ -74,7 +74,8 @@ nb::list name_list(const Session& self, const Text& text) {
   nb::list out;
   for (const ocm_name_info& name : collect<ocm_name_info>(self, list)) {
     out.append(nb::make_tuple(name.name, name.bytes, static_cast<int>(name.layout), name.extents,
-                              name.owner_uid, name.mode, name.lost, name.replicas_missing, name.durable));
+                              name.owner_uid, name.mode, name.lost, name.replicas_missing, name.durable,
+                              name.coherent));
   }
   return out;
 }

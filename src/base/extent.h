@@ -27,7 +27,7 @@ struct ExtentDescriptor {
   Kind kind = kDefaultKind;
   std::vector<FabricAddress> addresses;
   uint32_t slot = 0;      // in the home's generation table
-  bool unmapped = false;  // it has no file of its own: programs of its node reach it over the network, too
+  bool unmapped = false;  // it has no file that they map: programs of its node reach it over the network, too
   /// Of the own daemon of a program, if that caches it: kAny: it does not.
   FabricAddress cached;
 

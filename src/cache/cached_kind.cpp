@@ -1,8 +1,10 @@
 #include "cache/cached_kind.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
+#include "memory/staged_memory.h"
 
 namespace ocm::cache {
 
@@ -30,7 +32,7 @@ class CachedBacking final : public memory::Backing {
   }
 
   Staged* staged() override { return extent_.get(); }
-  bool has_file() override { return false; }
+  bool has_file() override { return inner_->has_file(); }
   /// Its pages are dropped, also those that the device has not got; some are on their way there.
   void stop(std::function<void()> idle) override {
     if (extent_ == nullptr) {
@@ -65,21 +67,27 @@ class CachedBacking final : public memory::Backing {
 class CachedKind final : public memory::KindBackend {
  public:
   CachedKind(std::unique_ptr<memory::KindBackend> inner, std::shared_ptr<Caches> caches)
-      : inner_(std::move(inner)), caches_(std::move(caches)), cache_(caches_->of(inner_->page_bytes({}))) {}
+      : inner_(std::move(inner)), caches_(std::move(caches)) {}
 
   Kind kind() const override { return inner_->kind(); }
   memory::ExtentOptions completed(memory::ExtentOptions options) const override {
     return inner_->completed(options);
   }
+  /// A coherent extent has whole pages of the cache: each of them is one node's at a time.
   uint64_t page_bytes(const memory::ExtentOptions& options) const override {
-    return inner_->page_bytes(options);
+    const uint64_t its = inner_->page_bytes(options);
+    return options.coherent ? std::max(its, inner_->cached_page_bytes()) : its;
   }
+  uint64_t cached_page_bytes() const override { return inner_->cached_page_bytes(); }
   Result<std::unique_ptr<memory::Backing>> make(uint64_t bytes,
                                                 const memory::ExtentOptions& options) override {
     OCM_TRY_ASSIGN(std::unique_ptr<memory::Backing> made, inner_->make(bytes, options));
+    if (options.coherent && made->staged() == nullptr) {
+      OCM_TRY_ASSIGN(made, memory::staged_over_memory(std::move(made)));
+    }
     if (options.durable || made->staged() == nullptr) return made;
-    return std::unique_ptr<memory::Backing>(
-        std::make_unique<CachedBacking>(caches_, cache_, std::move(made)));
+    PageCache& cache = caches_->of(inner_->cached_page_bytes());
+    return std::unique_ptr<memory::Backing>(std::make_unique<CachedBacking>(caches_, cache, std::move(made)));
   }
   uint64_t ready_bytes() const override { return inner_->ready_bytes(); }
   void keep_ready_within(uint64_t free_bytes) override { inner_->keep_ready_within(free_bytes); }
@@ -90,7 +98,6 @@ class CachedKind final : public memory::KindBackend {
  private:
   const std::unique_ptr<memory::KindBackend> inner_;
   const std::shared_ptr<Caches> caches_;
-  PageCache& cache_;
 };
 
 }  // namespace

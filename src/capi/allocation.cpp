@@ -173,6 +173,7 @@ int ocm_allocation_query(const ocm_allocation* allocation, ocm_allocation_info* 
     }
     out.own_uid = object->session()->daemon_now()->uid();
     out.durable = object->durable();
+    out.coherent = object->coherent();
     std::memcpy(out.id, object->grant_id().bytes.data(), sizeof(out.id));
     return finish(write_sized(out, info));
   });

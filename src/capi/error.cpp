@@ -76,7 +76,7 @@ static_assert(OCM_ALLOCATION_DEDICATED == client::kDedicated && OCM_ALLOCATION_Z
               OCM_ALLOCATION_POPULATE == client::kPopulate &&
               OCM_ALLOCATION_HUGEPAGES == client::kHugepages && OCM_ALLOCATION_LOCAL == client::kLocal &&
               OCM_ALLOCATION_REMOTE == client::kRemote && OCM_ALLOCATION_CHECKSUM == client::kChecksum &&
-              OCM_ALLOCATION_DURABLE == client::kDurable);
+              OCM_ALLOCATION_DURABLE == client::kDurable && OCM_ALLOCATION_COHERENT == client::kCoherent);
 
 }  // namespace
 

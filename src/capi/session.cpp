@@ -217,6 +217,7 @@ int ocm_name_list(ocm_session* session, const char* prefix, bool (*visit)(const 
       info.lost = name.lost;
       info.replicas_missing = name.replicas_missing;
       info.durable = name.durable;
+      info.coherent = name.coherent;
       if (!visit(&info, context)) break;
     }
     return static_cast<int>(OCM_OK);

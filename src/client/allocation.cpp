@@ -6,6 +6,7 @@
 #include "client/session.h"
 #include "client/transfer.h"
 #include "control.pb.h"
+#include "memory/registry/registry.h"
 #include "os/interrupt.h"
 
 namespace ocm::client {
@@ -97,6 +98,12 @@ Status Allocation::create(Session& session, uint64_t bytes, const AllocationOpti
     (void)return_grant(session, ReturnedGrant(*grant));
     return Status(Code::kProtocol, "the daemon granted another length");
   }
+  if ((options.flags & kCoherent) != 0 && !grant->coherent && memory::traits_of(options.kind).mapped) {
+    (void)return_grant(session, ReturnedGrant(*grant));
+    return Status(Code::kUnsupported,
+                  "the daemon does not know COHERENT: its version is older than that; upgrade it, or leave "
+                  "COHERENT out");
+  }
   take_grant(session, std::move(grant), options.flags);
   return {};
 }
@@ -127,7 +134,7 @@ void Allocation::take_piece(Session& session, uint64_t bytes, const SlabPiece& p
   OCM_DASSERT(piece.offset + bytes <= extent.descriptor().bytes);
   shape_ = Shape{bytes, 0, 1, Layout::kSingle};
   kind_ = kDefaultKind;
-  durable_ = false;
+  durable_ = coherent_ = false;
   access_ = Access::kReadWrite;
   checksum_ = (flags & kChecksum) != 0;
   base_ = piece.offset;
@@ -145,6 +152,7 @@ void Allocation::take_grant(Session& session, std::unique_ptr<Grant> grant, uint
   shape_ = grant->shape;
   kind_ = grant->kind;
   durable_ = grant->durable;
+  coherent_ = grant->coherent;
   access_ = grant->access;
   checksum_ = (flags & kChecksum) != 0;
   base_ = 0;
@@ -308,15 +316,15 @@ Result<std::byte*> Allocation::open_here(const Piece& piece, ExtentId& tried) {
     tried = bound[i].descriptor().id;
     return bound[i].open();
   }
-  for (uint32_t i = piece.extent; i < piece.extent + piece.replicas; ++i) {
+  const bool has_pages = coherent_ || !memory::traits_of(kind_).mapped;
+  for (uint32_t i = piece.extent; has_pages && i < piece.extent + piece.replicas; ++i) {
     if (!bound[i].is_cached() || bound[i].lost()) continue;
     tried = bound[i].descriptor().id;
     return bound[i].map_cached();
   }
   const ExtentDescriptor& where = bound[piece.extent].descriptor();
-  return Status(Code::kUnsupported, "the bytes are on node " + where.node +
-                                        (where.unmapped ? ", in a file that extents share: copy them" : ""))
-      .with_node(where.node);
+  const char* const why = where.unmapped ? ", in a file that extents share, or coherent: copy them" : "";
+  return Status(Code::kUnsupported, "the bytes are on node " + where.node + why).with_node(where.node);
 }
 
 std::pair<uint64_t, uint64_t> Allocation::range_of(uint32_t index) const {

@@ -57,6 +57,7 @@ class Allocation {
   const Shape& shape() const { return shape_; }
   Kind kind() const { return kind_; }
   bool durable() const { return durable_; }
+  bool coherent() const { return coherent_; }
   Access access() const { return access_; }
   bool published() const { return name() != nullptr; }
   /// Null while it is not published.
@@ -152,6 +153,7 @@ class Allocation {
   Access access_ = Access::kReadWrite;
   Kind kind_ = kDefaultKind;
   bool durable_ = false;
+  bool coherent_ = false;
   bool checksum_ = false;
   std::atomic<bool> pointer_taken_{false};
   // ----

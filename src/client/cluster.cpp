@@ -15,6 +15,7 @@ void append_names(const wire::NameList& page, std::vector<NameInfo>& names) {
                   static_cast<Layout>(one.layout())};
     info.kind = static_cast<Kind>(one.kind());
     info.durable = one.durable();
+    info.coherent = one.coherent();
     info.owner_uid = one.owner_uid();
     info.mode = one.mode();
     info.lost = one.lost();

@@ -15,7 +15,7 @@ struct NameInfo {
   std::string name;
   Shape shape;
   Kind kind = kDefaultKind;
-  bool durable = false;
+  bool durable = false, coherent = false;
   uint32_t owner_uid = 0;
   uint32_t mode = 0;
   bool lost = false;

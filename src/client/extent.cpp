@@ -16,7 +16,8 @@ Result<std::unique_ptr<Extent>> Extent::make(Session& session, std::shared_ptr<D
   std::unique_ptr<Extent> extent(new Extent(session, std::move(daemon), std::move(descriptor), access, wanted,
                                             layout == Layout::kReplicated));
   OCM_TRY_ASSIGN(extent->fabric_, choose_fabric(extent->descriptor_, session.node(), wanted, layout));
-  extent->is_cached_ = !memory::traits_of(extent->descriptor_.kind).mapped;
+  // What its own node's programs do not map may be cached.
+  extent->is_cached_ = extent->descriptor_.unmapped || !memory::traits_of(extent->descriptor_.kind).mapped;
   const fabric::Entry* entry = fabric::find_entry(extent->fabric());
   OCM_ASSERT(entry != nullptr);  // choose_fabric() chose it among them
   extent->on_this_host_ = entry->traits.own_node;

@@ -53,6 +53,7 @@ class Extent {
   const fabric::shm::LocalExtent& local() const { return local_; }
 
   // ---- in pages that the daemon caches
+  /// It may be; of a small extent in a shared file no daemon does.
   bool is_cached() const { return is_cached_; }
   /// The mapping; another one where the daemon ended the last one. Errors: those of MappedPages::open().
   Result<std::byte*> map_cached();

@@ -48,6 +48,7 @@ Status read_shape(const wire::Allocation& message, Grant& grant) {
   if (!message.name().empty()) grant.set_published({message.name(), message.owner_uid(), message.mode()});
   grant.kind = static_cast<Kind>(message.kind());
   grant.durable = message.durable();
+  grant.coherent = message.coherent();
   grant.access =
       message.access() == static_cast<uint32_t>(Access::kRead) ? Access::kRead : Access::kReadWrite;
   grant.shape = {message.bytes_total(), message.chunk_bytes(), static_cast<uint32_t>(message.extents_size()),

@@ -31,8 +31,9 @@ struct AllocationOptions {
 };
 /// The same numbers as OCM_ALLOCATION_*.
 inline constexpr uint32_t kDedicated = 1u << 0, kZero = 1u << 1, kPopulate = 1u << 2, kHugepages = 1u << 3,
-                          kLocal = 1u << 4, kRemote = 1u << 5, kChecksum = 1u << 6, kDurable = 1u << 7;
-inline constexpr uint32_t kAllocationFlags = (1u << 8) - 1;
+                          kLocal = 1u << 4, kRemote = 1u << 5, kChecksum = 1u << 6, kDurable = 1u << 7,
+                          kCoherent = 1u << 8;
+inline constexpr uint32_t kAllocationFlags = (1u << 9) - 1;
 
 /// Under which an allocation is published, and who may open it.
 struct PublishedName {
@@ -46,7 +47,7 @@ struct Grant {
   SessionId session;  // at whose daemon it counts: another one begins where that session was lost
   Shape shape;
   Kind kind = kDefaultKind;
-  bool durable = false;
+  bool durable = false, coherent = false;
   Access access = Access::kReadWrite;
   bool replicated = false;  // parts have replicas: a put must reach all of them, a get reads one
   Sequence sequence;        // of layout sequence only

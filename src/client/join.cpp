@@ -65,6 +65,8 @@ Status Allocation::join(Session& session, std::span<Allocation* const> parts) {
   grant->sequence.reserve(parts.size());
   grant->parts.reserve(parts.size());
   grant->replicated = parts.front()->replicated();
+  grant->kind = parts.front()->kind();
+  grant->durable = grant->coherent = true;
   grant->session = parts.front()->grant_->session;
   bool checksums = false;
   size_t extents = 0;
@@ -73,6 +75,8 @@ Status Allocation::join(Session& session, std::span<Allocation* const> parts) {
     grant->sequence.add(part->bytes(), part->shape().extents);
     grant->parts.push_back(part->id());
     checksums = checksums || part->checksum();
+    grant->durable = grant->durable && part->durable();
+    grant->coherent = grant->coherent && part->coherent();
     extents += part->grant_->extents.size();
   }
   grant->extents.reserve(extents);

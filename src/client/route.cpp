@@ -127,7 +127,8 @@ Result<Fabric> choose_fabric(const ExtentDescriptor& extent, const std::string& 
   if (entry != nullptr && entry->traits.own_node) {
     std::string why = "the extent is on " + extent.node;
     if (own) why = std::string("memory of kind ") + kind_name(extent.kind) + " is not mapped by programs";
-    if (own && extent.unmapped) why = "the extent has no file of its own: the node has few descriptors left";
+    if (own && extent.unmapped)
+      why = "the extent has no file that programs map: it is coherent, or its node has few descriptors left";
     return Status(Code::kUnsupported, std::string(entry->name()) + " reaches only this node, and " + why);
   }
   return Status(Code::kUnsupported,

@@ -35,7 +35,8 @@ struct Allocation {
   AllocationId id;  // zeros: none
   uint64_t bytes_total = 0;
   Kind kind = kDefaultKind;
-  bool durable = false;  // homes keep it beyond their runs once it is published
+  bool durable = false;   // homes keep it beyond their runs once it is published
+  bool coherent = false;  // any node may cache pages of it, and all see one memory
   Layout layout = Layout::kSingle;
   uint64_t chunk_bytes = 0;
   std::vector<PlacedExtent> extents;

@@ -53,6 +53,7 @@ void to_wire(const Allocation& allocation, wire::Allocation& out) {
   out.set_bytes_total(allocation.bytes_total);
   out.set_kind(static_cast<uint32_t>(allocation.kind));
   out.set_durable(allocation.durable);
+  out.set_coherent(allocation.coherent);
   out.set_layout(static_cast<uint32_t>(allocation.layout));
   out.set_chunk_bytes(allocation.chunk_bytes);
   for (const PlacedExtent& extent : allocation.extents) to_wire(extent, *out.add_extents());
@@ -83,6 +84,7 @@ Allocation extents_of(const wire::Allocation& message) {
   out.bytes_total = message.bytes_total();
   out.kind = wire::enum_from<Kind>(message.kind());
   out.durable = message.durable();
+  out.coherent = message.coherent();
   out.layout = wire::enum_from<Layout>(message.layout());
   out.chunk_bytes = message.chunk_bytes();
   read_extents(message.extents(), out.extents);
@@ -106,6 +108,7 @@ void to_wire(const NameList& list, wire::NameList& out) {
     told.set_bytes_total(entry.bytes_total);
     told.set_kind(static_cast<uint32_t>(entry.kind));
     told.set_durable(entry.durable);
+    told.set_coherent(entry.coherent);
     told.set_layout(static_cast<uint32_t>(entry.layout));
     told.set_chunk_bytes(entry.chunk_bytes);
     told.set_owner_uid(entry.owner_uid);

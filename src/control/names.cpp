@@ -185,6 +185,7 @@ NameList::Entry Names::entry_of(const Allocation& found, const Gone& gone) {
           .bytes_total = found.bytes_total,
           .kind = found.kind,
           .durable = found.durable,
+          .coherent = found.coherent,
           .layout = found.layout,
           .chunk_bytes = found.chunk_bytes,
           .owner_uid = found.owner_uid,

@@ -57,7 +57,7 @@ struct NameList {
     std::string name;
     uint64_t bytes_total = 0;
     Kind kind = kDefaultKind;
-    bool durable = false;
+    bool durable = false, coherent = false;
     Layout layout = Layout::kSingle;
     uint64_t chunk_bytes = 0;
     uint32_t owner_uid = 0, mode = 0;

@@ -94,7 +94,7 @@ Result<Allocation> join(std::span<const Allocation* const> parts) {
   const Allocation& first = *parts.front();
   Allocation out;
   out.kind = first.kind;
-  out.durable = true;
+  out.durable = out.coherent = true;
   out.layout = Layout::kSequence;
   out.access = first.access;
   out.owner_uid = first.owner_uid;
@@ -111,6 +111,7 @@ Result<Allocation> join(std::span<const Allocation* const> parts) {
                                             ": join parts of one kind");
     }
     out.durable = out.durable && part.durable;
+    out.coherent = out.coherent && part.coherent;
     if (__builtin_add_overflow(bytes, part.bytes_total, &bytes) || bytes > kAllocationBytesMax) {
       return Status(Code::kTooLarge, "the parts are longer together than an allocation can be");
     }

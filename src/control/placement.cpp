@@ -65,6 +65,17 @@ Status check(const PlaceRequest& r) {
     return Status(Code::kUnsupported,
                   std::string(fabric_name(r.fabric)) + " reaches only this node, and REMOTE excludes it");
   }
+  if ((r.flags & kFlagCoherent) != 0 && (r.flags & kFlagDurable) != 0) {
+    return Status(
+        Code::kUnsupported,
+        "COHERENT and DURABLE are asked for: what is durable has one copy, at its home, and no node "
+        "caches it; leave COHERENT out");
+  }
+  if ((r.flags & kFlagCoherent) != 0 && r.layout == Layout::kReplicated) {
+    return Status(Code::kUnsupported,
+                  "COHERENT is asked for, and layout replicated, whose copies are written one by one: leave "
+                  "COHERENT out, or use layout single or striped");
+  }
   if (!r.kind_built) {
     return Status(Code::kUnsupported, std::string("kind ") + kind_name(r.kind) +
                                           " is not in this build; there is " + built_kinds(", "));
@@ -86,7 +97,19 @@ std::string rounded_down(uint64_t bytes) {
 
 /// It may have what is asked for, by its kind.
 bool may_keep(const NodeRoom& room, const PlaceRequest& r) {
-  return (r.flags & kFlagDurable) == 0 || room.lasts[static_cast<size_t>(r.kind)];
+  const auto kind = static_cast<size_t>(r.kind);
+  return ((r.flags & kFlagDurable) == 0 || room.lasts[kind]) &&
+         ((r.flags & kFlagCoherent) == 0 || r.kind_coherent || room.coherent[kind]);
+}
+
+/// What may_keep() misses at a node, for "node a has no ..." (`no` is "no ") and for "no node has ...".
+std::string not_kept(const PlaceRequest& r, const char* no) {
+  const std::string kind = kind_name(r.kind);
+  if ((r.flags & kFlagCoherent) != 0)
+    return std::string(" has ") + no + "coherent memory of kind " + kind +
+           ": that takes a newer version of oncillad";
+  return std::string(" keeps ") + no + "memory of kind " + kind +
+         " beyond its daemon's run: that takes a pool (ocm pool create)";
 }
 
 Status full(const PlaceRequest& r, std::span<const NodeRoom> rooms, const std::string& wanted) {
@@ -98,8 +121,7 @@ Status full(const PlaceRequest& r, std::span<const NodeRoom> rooms, const std::s
     return Status(Code::kUnsupported, std::string("no node offers memory of kind ") + kind_name(r.kind));
   }
   if (std::none_of(rooms.begin(), rooms.end(), [&r](const NodeRoom& room) { return may_keep(room, r); })) {
-    return Status(Code::kUnsupported, std::string("no node keeps memory of kind ") + kind_name(r.kind) +
-                                          " beyond its daemon's run: that takes a pool (ocm pool create)");
+    return Status(Code::kUnsupported, "no node" + not_kept(r, ""));
   }
   return Status(Code::kPoolFull, wanted + "; free: " + describe_room(rooms, r.kind));
 }
@@ -121,9 +143,7 @@ Result<Candidates> named(const PlaceRequest& r, std::span<const NodeRoom> rooms,
                              std::string(" is not reached over ") + fabric_name(r.fabric));
     }
     if (!may_keep(*it, r)) {
-      return Status::of_node(Code::kUnsupported, name,
-                             std::string(" keeps no memory of kind ") + kind_name(r.kind) +
-                                 " beyond its daemon's run: that takes a pool (ocm pool create)");
+      return Status::of_node(Code::kUnsupported, name, not_kept(r, "no "));
     }
     if (std::find(excluded.begin(), excluded.end(), index) != excluded.end()) {
       return full(r, rooms, "node " + name + " has not enough " + kind_name(r.kind)).with_node(name);

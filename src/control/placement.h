@@ -28,7 +28,9 @@ inline constexpr uint32_t kFlagHugepages = 1u << 3;
 inline constexpr uint32_t kFlagLocal = 1u << 4;
 inline constexpr uint32_t kFlagRemote = 1u << 5;
 inline constexpr uint32_t kFlagDurable = 1u << 7;
-static_assert((kFlagPopulate ^ kFlagHugepages ^ kFlagLocal ^ kFlagRemote ^ kFlagDurable) == 0xbcu,
+inline constexpr uint32_t kFlagCoherent = 1u << 8;
+static_assert((kFlagPopulate ^ kFlagHugepages ^ kFlagLocal ^ kFlagRemote ^ kFlagDurable ^ kFlagCoherent) ==
+                  0x1bcu,
               "a bit each");
 
 inline constexpr uint32_t kExtentsMax = 1024;  // of one allocation
@@ -43,7 +45,8 @@ struct NodeRoom {
   uint32_t fabrics = 0;  // bit 1 << Fabric for each that it serves
   std::array<uint64_t, kKindsMax> bytes_total{};
   std::array<uint64_t, kKindsMax> bytes_used{};
-  std::array<bool, kKindsMax> lasts{};  // extents of the kind may be durable there
+  std::array<bool, kKindsMax> lasts{};     // extents of the kind may be durable there
+  std::array<bool, kKindsMax> coherent{};  // or coherent
 
   uint64_t bytes_free(Kind kind) const {
     const auto k = static_cast<size_t>(kind);
@@ -62,6 +65,7 @@ struct PlaceRequest {
   Fabric fabric = Fabric::kAny;
   bool own_node_only = false;  // the fabric reaches the asking node's memory and no other
   bool kind_built = true;      // there is a build of nodes that offer the kind: this one
+  bool kind_coherent = false;  // the kind is always, also without kFlagCoherent
   uint32_t flags = 0;
 };
 

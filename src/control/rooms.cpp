@@ -33,6 +33,7 @@ void Rooms::take(const View& view) {
       if (!kind) continue;
       room.bytes_total[*kind] = pool.bytes_total;
       room.lasts[*kind] = pool.lasts;
+      room.coherent[*kind] = pool.coherent;
       room.bytes_used[*kind] = pool.bytes_used - coming_back(pool);
     }
     index_[room.name] = rooms_.size();
@@ -55,6 +56,7 @@ void Rooms::note_pool(const std::string& node, const PoolInfo& pool, bool full) 
   OCM_DASSERT(*place < rooms_.size() && *kind < kKindsMax);
   rooms_[*place].bytes_total[*kind] = pool.bytes_total;
   rooms_[*place].lasts[*kind] = pool.lasts;
+  rooms_[*place].coherent[*kind] = pool.coherent;
   rooms_[*place].bytes_used[*kind] = pool.bytes_used - (full ? 0 : coming_back(pool));
 }
 

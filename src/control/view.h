@@ -27,8 +27,9 @@ struct PoolInfo {
   uint64_t bytes_used = 0;
   uint64_t bytes_reclaiming = 0;  // the part of bytes_used that is freed and on its way back
   uint64_t bytes_ready =
-      0;               // beside bytes_used: held for extents to come, given back as soon as it is needed
-  bool lasts = false;  // extents of it may be durable
+      0;                  // beside bytes_used: held for extents to come, given back as soon as it is needed
+  bool lasts = false;     // extents of it may be durable
+  bool coherent = false;  // or coherent
   bool operator==(const PoolInfo&) const = default;
 };
 

@@ -11,7 +11,8 @@ PoolInfo from_wire(const wire::PoolView& message) {
           .bytes_used = message.bytes_used(),
           .bytes_reclaiming = message.bytes_reclaiming(),
           .bytes_ready = message.bytes_ready(),
-          .lasts = message.lasts()};
+          .lasts = message.lasts(),
+          .coherent = message.coherent()};
 }
 
 void to_wire(const PoolInfo& pool, wire::PoolView& out) {
@@ -21,6 +22,7 @@ void to_wire(const PoolInfo& pool, wire::PoolView& out) {
   out.set_bytes_reclaiming(pool.bytes_reclaiming);
   out.set_bytes_ready(pool.bytes_ready);
   out.set_lasts(pool.lasts);
+  out.set_coherent(pool.coherent);
 }
 
 NodeInfo from_wire(const wire::NodeView& message) {

@@ -26,6 +26,8 @@ struct Traits {
   bool mapped;
   /// Replicas of it may be made, also again.
   bool replicas;
+  /// Its extents may be `coherent`: any node caches pages of them. Where it is not mapped all are, but for durable ones.
+  bool coherent = false;
 };
 
 /// What the daemon that offers it says beside its settings.

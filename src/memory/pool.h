@@ -34,6 +34,9 @@ struct ExtentOptions {
   bool populate = false;
   /// It can be kept beyond the daemon's run, and a write is done when it is there after a crash. Only of a kind that lasts.
   bool durable = false;
+  /// Any node may cache pages of it, so no program maps it. Of a mapped kind, for who puts a cache before it
+  /// (cache/cached_kind.h); its backend does the same either way.
+  bool coherent = false;
 };
 
 /// Says of one extent whether its pool keeps it beyond the daemon's run. May outlive the extent's Backing.
@@ -52,9 +55,9 @@ class Lasting {
 class Backing {
  public:
   virtual ~Backing() = default;
-  /// Not null: they are not in memory, and data() and share() are not supported.
+  /// Not null: this is how to reach them, and data() and share() are not supported.
   virtual Staged* staged() { return nullptr; }
-  /// share() works, and takes a descriptor of this process.
+  /// It takes a descriptor of this process, and share() works unless it is staged().
   virtual bool has_file() { return staged() == nullptr; }
   /// Not null: it was made `durable`.
   virtual std::shared_ptr<Lasting> lasting() { return nullptr; }
@@ -84,6 +87,8 @@ class KindBackend {
   virtual ExtentOptions completed(ExtentOptions options) const { return options; }
   /// What a length is rounded up to.
   virtual uint64_t page_bytes(const ExtentOptions& options) const = 0;
+  /// Of the pages in which caches have its extents: a power of two.
+  virtual uint64_t cached_page_bytes() const { return page_bytes({}); }
   /// `bytes` zeros. Errors: kNoMemory, kNoFds, kUnsupported.
   virtual Result<std::unique_ptr<Backing>> make(uint64_t bytes, const ExtentOptions& options) = 0;
   /// The bytes that it holds for extents to come.

@@ -160,6 +160,7 @@ Task<Result<control::Allocation>> Allocator::allocate(std::shared_ptr<Session> s
       out.bytes_total = wanted.bytes_total;
       out.kind = wanted.kind;
       out.durable = (wanted.flags & control::kFlagDurable) != 0;
+      out.coherent = !out.durable && (wanted.kind_coherent || (wanted.flags & control::kFlagCoherent) != 0);
       out.layout = plan.layout;
       out.chunk_bytes = plan.chunk_bytes;
       out.access = Access::kReadWrite;

@@ -40,7 +40,7 @@ class CachedExtents::Open {
 
 bool CachedExtents::may_be_cached(const control::Allocation& allocation) const {
   return home_.caches() != nullptr && !core_.config.embedded && !allocation.durable &&
-         !memory::traits_of(allocation.kind).mapped &&
+         (allocation.coherent || !memory::traits_of(allocation.kind).mapped) &&
          checked_address(core_.addresses).fabric != Fabric::kAny;
 }
 
@@ -53,7 +53,9 @@ Task<void> CachedExtents::open(std::shared_ptr<Session> session, const control::
   if (!may_be_cached(allocation) || session->ended) co_return;
   std::map<std::string, wire::Envelope> requests;
   for (const control::PlacedExtent& extent : allocation.extents) {
-    if (homes_.is_here(extent.node) || extent.lost || session->cached.contains(extent.id)) continue;
+    const bool is_mapped = memory::traits_of(allocation.kind).mapped && !extent.unmapped;  // at its home
+    if (homes_.is_here(extent.node) || extent.lost || is_mapped || session->cached.contains(extent.id))
+      continue;
     if (std::shared_ptr<Open> one = opened(extent.id)) {
       session->cached.emplace(extent.id, std::move(one));
       continue;

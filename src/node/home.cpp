@@ -65,7 +65,7 @@ Status Home::init() {
     OCM_TRY_ASSIGN(auto backend, entry->make(core_.config.offers, {.core_dump = core_.config.core_dump_memory,
                                                                    .threads = core_.env.has_threads(),
                                                                    .cluster = cluster()}));
-    if (!entry->traits.mapped && caches_ != nullptr && core_.config.offered_bytes(entry->kind) != 0) {
+    if (caches_ != nullptr && core_.config.offered_bytes(entry->kind) != 0) {
       backend = cache::with_cache(std::move(backend), caches_);
     }
     pools.push_back({std::move(backend), entry->bytes(core_.config.offers)});
@@ -86,10 +86,10 @@ ExtentDescriptor Home::describe(const memory::Extent& extent) const {
                        .node = core_.name,
                        .kind = extent.kind,
                        .slot = extent.slot,
-                       .unmapped = file_of(extent) == control::File::kShared};
-  // What is on a device is reached through its home only. So is what shares a file: a late store of a fabric that writes
-  // past the home would be in the bytes of who has the range by then.
-  const bool through_home = !extent.backing->has_file();
+                       .unmapped = is_unmapped(extent)};
+  // What is on a device, or cached, is reached through its home only. So is what shares a file: a late store of a fabric
+  // that writes past the home would be in the bytes of who has the range by then.
+  const bool through_home = extent.backing->staged() != nullptr || !extent.backing->has_file();
   for (const FabricAddress& address : core_.addresses) {
     if (!through_home || home_checks(address.fabric)) out.addresses.push_back(address);
   }
@@ -724,7 +724,8 @@ control::PoolInfo Home::pool(Kind kind) const {
           .bytes_used = use.used_bytes + use.reclaiming_bytes,
           .bytes_reclaiming = use.reclaiming_bytes + freed_bytes,
           .bytes_ready = use.ready_bytes,
-          .lasts = table_->lasts(kind)};
+          .lasts = table_->lasts(kind),
+          .coherent = may_be_coherent(kind)};
 }
 
 }  // namespace ocm::node

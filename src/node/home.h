@@ -265,6 +265,12 @@ class Home {
   static control::File file_of(const memory::Extent& extent);
   /// The fabric's server decides about each operation: nothing is written past it.
   static bool home_checks(Fabric fabric);
+  /// Its pool has a kind whose extents can be coherent.
+  bool may_be_coherent(Kind kind) const;
+  /// Programs of its node map it not, though its kind is mapped: it shares a file, or nodes may cache it.
+  static bool is_unmapped(const memory::Extent& extent);
+  /// A fabric whose home checks each operation, which is how programs of this node reach what they cannot map.
+  bool network_leads_here() const;
   /// It is small, and the network leads to it: it need not have a file of its own.
   bool may_share_file(const control::ReserveRequest& request) const;
   /// There are descriptors enough for one that may share a file to have its own.

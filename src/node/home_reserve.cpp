@@ -51,7 +51,16 @@ Status Home::check_reserve(const control::ReserveRequest& r) const {
         Code::kUnsupported, core_.name,
         " keeps no memory of kind " + std::string(kind_name(r.kind)) + " beyond its daemon's run");
   }
+  if ((r.flags & control::kFlagCoherent) != 0 && !may_be_coherent(r.kind)) {
+    return Status::of_node(Code::kUnsupported, core_.name,
+                           " has no coherent memory of kind " + std::string(kind_name(r.kind)));
+  }
   return check_share(r);
+}
+
+bool Home::may_be_coherent(Kind kind) const {
+  const memory::Entry* entry = memory::find_entry(kind, core_.config.kinds);
+  return entry != nullptr && entry->traits.coherent;
 }
 
 uint32_t Home::most_slots(uint64_t wanted) {
@@ -73,10 +82,19 @@ bool Home::home_checks(Fabric fabric) {
   return entry != nullptr && entry->traits.home_checks;
 }
 
-bool Home::may_share_file(const control::ReserveRequest& r) const {
+bool Home::is_unmapped(const memory::Extent& extent) {
+  return memory::traits_of(extent.kind).mapped &&
+         (extent.backing->staged() != nullptr || !extent.backing->has_file());
+}
+
+bool Home::network_leads_here() const {
   const auto leads_there = [](const FabricAddress& address) { return home_checks(address.fabric); };
+  return std::any_of(core_.addresses.begin(), core_.addresses.end(), leads_there);
+}
+
+bool Home::may_share_file(const control::ReserveRequest& r) const {
   return r.bytes_total <= memory::kSharedFileBytesMax && memory::traits_of(r.kind).mapped &&
-         std::any_of(core_.addresses.begin(), core_.addresses.end(), leads_there);
+         network_leads_here();
 }
 
 bool Home::gets_file(uint32_t uid) const {
@@ -171,6 +189,8 @@ control::Task<Result<ExtentDescriptor>> Home::reserve(control::ReserveRequest r,
   options.hugepages = (r.flags & control::kFlagHugepages) != 0;
   options.populate = (r.flags & control::kFlagPopulate) != 0;
   options.durable = (r.flags & control::kFlagDurable) != 0;
+  // Where no node can cache it, it has one copy, here, which programs map: coherent without any of it.
+  options.coherent = (r.flags & control::kFlagCoherent) != 0 && caches_ != nullptr && network_leads_here();
   options = table_->completed(kind, options);
   const auto making = making_.insert(making_.end(), {r.session, r.owner_incarnation, r.allocation, r.uid});
   uint64_t reclaimed = table_->reclaimed(kind);

@@ -77,6 +77,7 @@ std::string pool_json(const control::PoolInfo& p) {
       .number("bytes_used", p.bytes_used)
       .number("bytes_ready", p.bytes_ready)
       .raw("lasts", p.lasts ? "true" : "false")
+      .raw("coherent", p.coherent ? "true" : "false")
       .done();
 }
 

@@ -32,6 +32,13 @@ Result<control::PlaceRequest> read_request(const wire::AllocateRequest& r, memor
     return Status(Code::kUnsupported,
                   std::string("memory of kind ") + kind_name(out.kind) + " has no replicas");
   }
+  const bool coherent = (r.flags() & control::kFlagCoherent) != 0;
+  if (kind != nullptr && coherent && !kind->traits.coherent) {
+    return Status(Code::kUnsupported, std::string("memory of kind ") + kind_name(out.kind) +
+                                          " cannot be coherent: leave COHERENT out, or use kind " +
+                                          kind_name(kDefaultKind));
+  }
+  out.kind_coherent = kind != nullptr && kind->traits.coherent && !kind->traits.mapped;
   out.layout = static_cast<Layout>(r.layout());
   out.extents = r.extents();
   out.chunk_bytes = r.chunk_bytes();

@@ -80,6 +80,38 @@ TEST_F(Allocation, UnknownOptionsAreRefused) {
   EXPECT_EQ(ocm_allocation_create(session, 4096, &options, &allocation), OCM_UNKNOWN_NODE);
 }
 
+TEST_F(Allocation, CoherentSaysSoAndIsNoPieceOfASlab) {
+  ocm_allocation* allocation = allocate(64, OCM_ALLOCATION_COHERENT);
+  ASSERT_NE(allocation, nullptr);
+  ocm_allocation_info info = OCM_ALLOCATION_INFO_INIT;
+  ASSERT_OK(ocm_allocation_query(allocation, &info));
+  EXPECT_TRUE(info.coherent);
+  EXPECT_FALSE(info.slab || info.durable);
+  uint64_t old = 1;
+  ASSERT_OK(ocm_atomic_fetch_add(allocation, 8, 5, &old));
+  EXPECT_EQ(old, 0u);
+  uint64_t word = 0;
+  ASSERT_OK(ocm_get(allocation, 8, &word, sizeof(word)));
+  EXPECT_EQ(word, 5u);
+  ASSERT_OK(ocm_allocation_query(allocate(64), &info));
+  EXPECT_FALSE(info.coherent);
+}
+
+TEST_F(Allocation, WhatCoherentExcludesIsRefused) {
+  ocm_allocation* allocation = nullptr;
+  ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
+  options.flags = OCM_ALLOCATION_COHERENT | OCM_ALLOCATION_DURABLE;
+  EXPECT_EQ(ocm_allocation_create(session, 4096, &options, &allocation), OCM_UNSUPPORTED);
+  EXPECT_NE(std::string(ocm_last_error()).find("leave COHERENT out"), std::string::npos) << ocm_last_error();
+  options.flags = OCM_ALLOCATION_COHERENT;
+  options.layout = OCM_LAYOUT_REPLICATED;
+  EXPECT_EQ(ocm_allocation_create(session, 4096, &options, &allocation), OCM_UNSUPPORTED);
+  EXPECT_NE(std::string(ocm_last_error()).find("single or striped"), std::string::npos) << ocm_last_error();
+  options.layout = OCM_LAYOUT_SINGLE;
+  options.kind = OCM_KIND_GPU;
+  EXPECT_EQ(ocm_allocation_create(session, 4096, &options, &allocation), OCM_UNSUPPORTED);
+}
+
 TEST_F(Allocation, OlderProgramsWithShorterStructsWork) {
   ocm_allocation_options options = OCM_ALLOCATION_OPTIONS_INIT;
   options.size = offsetof(ocm_allocation_options, extents);

@@ -136,6 +136,17 @@ TEST_F(Join, TellsOfItsExtents) {
   }
 }
 
+TEST_F(Join, IsCoherentWhereAllPartsAre) {
+  ocm_allocation_info info = OCM_ALLOCATION_INFO_INIT;
+  const auto coherent = [this] { return allocate(4096, OCM_ALLOCATION_COHERENT); };
+  ASSERT_OK(ocm_allocation_query(join({coherent(), coherent()}), &info));
+  EXPECT_TRUE(info.coherent);
+  EXPECT_FALSE(info.durable);
+  EXPECT_EQ(info.kind, OCM_KIND_DRAM);
+  ASSERT_OK(ocm_allocation_query(join({coherent(), dedicated(4096)}), &info));
+  EXPECT_FALSE(info.coherent);
+}
+
 TEST_F(Join, PartsAreNoMore) {
   const auto parts = filled(numbers(total()));
   const uint64_t used = used_bytes();

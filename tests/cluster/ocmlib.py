@@ -61,7 +61,7 @@ class AllocationInfo(c.Structure):
     _fields_ = [("size", c.c_size_t), ("bytes", c.c_uint64), ("kind", c.c_int), ("layout", c.c_int),
                 ("chunk_bytes", c.c_uint64), ("extents", c.c_uint32), ("access", c.c_int), ("published", c.c_bool),
                 ("slab", c.c_bool), ("owner_uid", c.c_uint32), ("mode", c.c_uint32), ("own_uid", c.c_uint32),
-                ("durable", c.c_bool), ("id", c.c_uint8 * 16)]
+                ("durable", c.c_bool), ("id", c.c_uint8 * 16), ("coherent", c.c_bool)]
 
 
 class Event(c.Structure):

@@ -1,4 +1,5 @@
 """Durable memory between real daemons: what is published on a pool is there after its daemons end, however they end."""
+import json
 import pathlib
 import random
 import signal
@@ -292,3 +293,19 @@ def test_a_pool_full_of_names_starts_again_and_again(make_cluster):
         removed += 1
     assert removed < names, "what is removed gives its room back"
     program.close()
+
+
+def test_the_command_line_makes_durable_names(make_durable):
+    cluster = make_durable(names=("n1",))
+    node = cluster["n1"]
+
+    def ocm(*arguments) -> str:
+        return subprocess.run([find_binary("ocm"), "--socket", str(node.socket_path), *arguments], check=True,
+                              capture_output=True, text=True, timeout=60).stdout
+
+    ocm("alloc", "kept", "1MiB", "--durable")
+    ocm("alloc", "gone", "1MiB", "--kind", "nvme")
+    assert {one["name"]: one["durable"] for one in json.loads(ocm("ls", "--json"))} == {"kept": True, "gone": False}
+    node.kill()
+    again(node)
+    assert [one["name"] for one in json.loads(ocm("ls", "--json"))] == ["kept"]

@@ -1,5 +1,5 @@
 // What every kind of memory does, whatever it is made of: those of this build, and one of the tests. A kind joins by its
-// entry alone (memory/entry.h).
+// entry alone (memory/entry.h). Held also over what is put before a kind: calls in place of a mapping, and the page cache.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,8 +8,10 @@
 #include <thread>
 
 #include "base/units.h"
+#include "cache/cached_kind.h"
 #include "memory/extent_table.h"
 #include "memory/registry/registry.h"
+#include "memory/staged_memory.h"
 #include "test_kind.h"
 
 namespace ocm::memory {
@@ -21,7 +23,25 @@ std::vector<const Entry*> all_kinds() {
   return out;
 }
 
-class KindConformance : public ::testing::TestWithParam<const Entry*> {
+enum class Before { kNothing, kCalls, kCache };
+
+struct Subject {
+  const Entry* entry;
+  Before before = Before::kNothing;
+};
+
+/// Each kind; those that can be coherent also so: over calls alone where they are mapped, and through a cache.
+std::vector<Subject> subjects() {
+  std::vector<Subject> out;
+  for (const Entry* entry : all_kinds()) {
+    out.push_back({entry});
+    if (entry->traits.coherent && entry->traits.mapped) out.push_back({entry, Before::kCalls});
+    if (entry->traits.coherent) out.push_back({entry, Before::kCache});
+  }
+  return out;
+}
+
+class KindConformance : public ::testing::TestWithParam<Subject> {
  protected:
   void SetUp() override {
     Settings settings;
@@ -29,10 +49,23 @@ class KindConformance : public ::testing::TestWithParam<const Entry*> {
     auto made = entry_.make(settings, {});
     ASSERT_TRUE(made.is_ok()) << made.status().to_string();
     backend_ = std::move(made).value();
-    unit_ = backend_->page_bytes({});
+    if (before_ == Before::kCache) {
+      const cache::CachesOptions options{.self = kPartition, .bytes = 4 * backend_->cached_page_bytes()};
+      backend_ = cache::with_cache(std::move(backend_), std::make_shared<cache::Caches>(options));
+      options_.coherent = true;
+    }
+    unit_ = backend_->page_bytes(options_);
+  }
+  Result<std::unique_ptr<Backing>> make_bytes(uint64_t bytes) {
+    auto made = backend_->make(bytes, options_);
+    if (!made.is_ok()) return made;
+    if (before_ == Before::kCalls) return staged_over_memory(std::move(*made));
+    // As the table does, at an address of its own.
+    (*made)->named({GlobalAddress(kPartition, 4096 + made_++ * kGiB), 1});
+    return made;
   }
   std::unique_ptr<Backing> make(uint64_t units) {
-    auto made = backend_->make(units * unit_, {});
+    auto made = make_bytes(units * unit_);
     EXPECT_TRUE(made.is_ok()) << made.status().to_string();
     return made.is_ok() ? std::move(made).value() : nullptr;
   }
@@ -56,7 +89,11 @@ class KindConformance : public ::testing::TestWithParam<const Entry*> {
     return std::vector<std::byte>(bytes, std::byte(value));
   }
 
-  const Entry& entry_ = *GetParam();
+  static constexpr uint32_t kPartition = 7;
+  const Entry& entry_ = *GetParam().entry;
+  const Before before_ = GetParam().before;
+  ExtentOptions options_;
+  uint64_t made_ = 0;
   std::unique_ptr<KindBackend> backend_;
   uint64_t unit_ = 0;
 };
@@ -144,7 +181,7 @@ TEST_P(KindConformance, WordsAreChangedWhole) {
 TEST_P(KindConformance, WhatIsSharedShowsTheSameBytesAndNoMoreRightsThanGiven) {
   const auto backing = make(2);
   auto shared = backing->share(Access::kReadWrite);
-  EXPECT_EQ(shared.is_ok(), entry_.traits.mapped);
+  EXPECT_EQ(shared.is_ok(), entry_.traits.mapped && before_ == Before::kNothing);
   if (!shared.is_ok()) {  // then nobody else maps it, in no way
     EXPECT_EQ(shared.status().code(), Code::kUnsupported);
     EXPECT_EQ(backing->share(Access::kRead).status().code(), Code::kUnsupported);
@@ -163,6 +200,11 @@ TEST_P(KindConformance, WhatIsSharedShowsTheSameBytesAndNoMoreRightsThanGiven) {
 TEST_P(KindConformance, WhatIsDiscardedReadsZeros) {
   const auto backing = make(2);
   put(*backing, 0, of(2 * unit_, 7));
+  if (before_ == Before::kCache) {  // once it was stopped, when nobody reads it any more
+    EXPECT_TRUE(wait_for_device([&](auto done) { backing->stop([done] { done({}); }); }).is_ok());
+    backing->discard(0, backing->bytes());
+    return;
+  }
   backing->discard(unit_, unit_);
   EXPECT_EQ(bytes_of(*backing, 0, unit_), of(unit_, 7)) << "a piece";
   EXPECT_EQ(bytes_of(*backing, unit_, unit_), of(unit_, 0));
@@ -176,15 +218,18 @@ TEST_P(KindConformance, OptionsOfAnExtentAreNotLost) {
 }
 
 TEST_P(KindConformance, MoreThanThereIsIsAnError) {
-  auto made = backend_->make(uint64_t{1} << 62, {});
+  auto made = make_bytes(uint64_t{1} << 62);
   // What nobody has touched may cost nothing.
   const bool touches = made.is_ok() && made.value()->staged() == nullptr;
   const Status status = touches ? made.value()->data().status() : made.status();
   EXPECT_EQ(status.code(), Code::kNoMemory) << status.to_string();
 }
 
-std::string name_of(const testing::TestParamInfo<const Entry*>& info) { return info.param->name(); }
-INSTANTIATE_TEST_SUITE_P(Kinds, KindConformance, testing::ValuesIn(all_kinds()), name_of);
+std::string name_of(const testing::TestParamInfo<Subject>& info) {
+  constexpr const char* kBefore[] = {"", "_by_calls", "_cached"};
+  return std::string(info.param.entry->name()) + kBefore[static_cast<int>(info.param.before)];
+}
+INSTANTIATE_TEST_SUITE_P(Kinds, KindConformance, testing::ValuesIn(subjects()), name_of);
 
 /// Pools of every kind side by side on one node.
 TEST(KindPools, EachHasABudgetOfItsOwn) {

@@ -112,6 +112,13 @@ TEST_F(KindNode, WhatItsTraitsExcludeIsUnsupported) {
   const Status replicated = allocation.create(*session_, 4096, options);
   EXPECT_EQ(replicated.code(), Code::kUnsupported) << replicated.to_string();
   options = {};
+  options.kind = Kind::kTest;
+  options.flags = client::kCoherent;
+  const Status coherent = allocation.create(*session_, 4096, options);
+  EXPECT_EQ(coherent.code(), Code::kUnsupported);
+  EXPECT_NE(coherent.message().find("kind test cannot be coherent"), std::string_view::npos)
+      << coherent.to_string();
+  options = {};
   options.kind = Kind::kGpu;
   const Status none = allocation.create(*session_, 4096, options);
   EXPECT_EQ(none.code(), Code::kUnsupported);

@@ -9,6 +9,9 @@ PLACES: dict[str, dict[str, Any]] = {
     "remote": {"nodes": "n2"},
     "checked": {"nodes": "n3", "checksum": True},
     "striped": {"layout": "striped", "nodes": ["n1", "n2", "n3"], "chunk_bytes": 64},
+    "coherent": {"nodes": "n2", "coherent": True},
+    "coherent here": {"local": True, "coherent": True},
     "replicated": {"layout": "replicated", "nodes": ["n2", "n1"]},
 }
-DIRECT = ("slab", "local")
+# Mapped: the memory itself, or the pages of it that the daemon caches.
+DIRECT = ("slab", "local", "coherent", "coherent here")

@@ -30,6 +30,28 @@ def test_a_removed_name_comes_as_an_event_of_its_handles(cluster):
             handle[0:4]
 
 
+def test_coherent_memory_says_so_is_one_memory_and_ends_with_an_event(cluster):
+    with oncilla.connect(cluster["n1"].socket_path) as owner, oncilla.connect(cluster["n2"].socket_path) as reader:
+        first = owner.allocate(1 << 16, nodes="n3", coherent=True)
+        assert first.info.coherent and not first.info.durable and not owner.allocate(64).info.coherent
+        first.publish("event-coherent", mode=0o606)
+        named, = [name for name in owner.names("event-coherent")]
+        assert named.coherent
+        other = reader.attach("event-coherent", write=True)
+        for i in range(20):
+            first[8 * i] = i
+            assert other[8 * i] == i
+            other[8 * i] = i + 100
+            assert first[8 * i] == i + 100
+        owner.remove("event-coherent")
+        event = reader.next_event(SOON_S)
+        assert event.kind == "revoked" and event.allocation == other.info.id
+        with pytest.raises(oncilla.Revoked):
+            other[0:4]
+        with pytest.raises(oncilla.Unsupported, match="single or striped"):
+            owner.allocate(1 << 16, layout="replicated", coherent=True)
+
+
 def test_events_of_the_session_itself_come_also_where_it_is_alone(embedded):
     embedded.allocate(1 << 16, dedicated=True).publish("own")
     handle = embedded.attach("own")

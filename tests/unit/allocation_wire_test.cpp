@@ -29,7 +29,7 @@ Allocation full_allocation() {
   Allocation out;
   out.id = filled<AllocationId>('a');
   out.bytes_total = 8192;
-  out.durable = true;
+  out.durable = out.coherent = true;
   out.layout = Layout::kSequence;
   out.chunk_bytes = 64;
   out.extents = {placed(4096), placed(8192)};

@@ -1,5 +1,5 @@
 // cache/cached_kind: an extent that is freed while pages of it are on their way to the device gives them back afterwards, for
-// its slots are another extent's then.
+// its slots are another extent's then; and of a kind that programs map, coherent extents are cached and others are not.
 #include "cache/cached_kind.h"
 
 #include <gtest/gtest.h>
@@ -175,6 +175,96 @@ TEST_F(CachedKind, WhatOutlivesItsTableEndsToo) {
   extent.reset();  // with it the kind and its cache end, which wait
   let.get();
   wait_until([&] { return device.backings == 0; });
+}
+
+/// Memory that programs map, in units of 4 KiB.
+class Mapped final : public memory::Backing {
+ public:
+  explicit Mapped(uint64_t bytes) : bytes_(bytes) {}
+  uint64_t bytes() const override { return bytes_.size(); }
+  Result<std::byte*> data() override { return bytes_.data(); }
+  Result<os::Fd> share(Access) override { return os::Fd(); }
+  void discard(uint64_t offset, uint64_t bytes) override { std::memset(bytes_.data() + offset, 0, bytes); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+class MappedKind final : public memory::KindBackend {
+ public:
+  explicit MappedKind(std::vector<Mapped*>& made) : made_(made) {}
+  Kind kind() const override { return Kind::kDram; }
+  uint64_t page_bytes(const memory::ExtentOptions&) const override { return 4096; }
+  uint64_t cached_page_bytes() const override { return kPage; }
+  Result<std::unique_ptr<memory::Backing>> make(uint64_t bytes, const memory::ExtentOptions&) override {
+    auto one = std::make_unique<Mapped>(bytes);
+    made_.push_back(one.get());
+    return std::unique_ptr<memory::Backing>(std::move(one));
+  }
+
+ private:
+  std::vector<Mapped*>& made_;
+};
+
+class CoherentKind : public ::testing::Test {
+ protected:
+  CoherentKind() {
+    std::vector<memory::PoolConfig> pools(1);
+    pools[0].backend = with_cache(std::make_unique<MappedKind>(made), caches);
+    pools[0].budget_bytes = 64 * kPage;
+    table = std::make_unique<memory::ExtentTable>(7, std::move(pools), generations);
+  }
+  uint64_t used() const { return table->use(Kind::kDram).used_bytes; }
+
+  const std::shared_ptr<Caches> caches =
+      std::make_shared<Caches>(CachesOptions{.self = 7, .bytes = 4 * kPage});
+  std::vector<Mapped*> made;
+  std::vector<std::atomic<uint32_t>> generations = std::vector<std::atomic<uint32_t>>(64);
+  std::unique_ptr<memory::ExtentTable> table;
+};
+
+TEST_F(CoherentKind, WhatNobodyAskedToBeCoherentIsMappedAndCostsNoCache) {
+  const auto extent = table->try_create(100, Kind::kDram).value();
+  EXPECT_EQ(extent->backing->staged(), nullptr);
+  EXPECT_TRUE(extent->backing->share(Access::kRead).is_ok());
+  EXPECT_EQ(used(), 4096u);
+  EXPECT_TRUE(caches->all().empty());
+}
+
+TEST_F(CoherentKind, CoherentMemoryIsCachedInWholePagesAndNeverMapped) {
+  const auto extent = table->try_create(kPage + 1, Kind::kDram, {.coherent = true}).value();
+  EXPECT_EQ(used(), 2 * kPage) << "it has whole pages of the cache";
+  EXPECT_EQ(extent->bytes, kPage + 1);
+  ASSERT_NE(extent->backing->staged(), nullptr);
+  EXPECT_TRUE(extent->backing->has_file()) << "which takes a descriptor";
+  EXPECT_EQ(extent->backing->data().status().code(), Code::kUnsupported);
+  EXPECT_EQ(extent->backing->share(Access::kReadWrite).status().code(), Code::kUnsupported);
+  EXPECT_EQ(caches->allow(extent->id, 9, true), kPage) << "another node may cache it";
+  EXPECT_EQ(caches->allow(table->try_create(kPage, Kind::kDram).value()->id, 9, true), 0u);
+}
+
+TEST_F(CoherentKind, MoreThanTheCacheHoldsIsAsItWasPutAndGivenBack) {
+  constexpr uint64_t kPages = 16;  // of which the cache has four
+  auto extent = table->try_create(kPages * kPage, Kind::kDram, {.coherent = true}).value();
+  Staged& staged = *extent->backing->staged();
+  for (uint64_t page = 0; page < kPages; ++page) {
+    const std::vector<std::byte> bytes(kPage, static_cast<std::byte>(page + 1));
+    ASSERT_TRUE(wait_for_device([&](Staged::Done done) {
+                  staged.write(page * kPage, bytes, std::move(done));
+                }).is_ok());
+  }
+  for (uint64_t page = 0; page < kPages; ++page) {
+    std::vector<std::byte> bytes(kPage);
+    ASSERT_TRUE(wait_for_device([&](Staged::Done done) {
+                  staged.read(page * kPage, bytes, std::move(done));
+                }).is_ok());
+    EXPECT_EQ(bytes, std::vector<std::byte>(kPage, static_cast<std::byte>(page + 1)));
+  }
+  EXPECT_EQ(*made.front()->data().value(), std::byte{1}) << "what left the cache is in the home's memory";
+  ASSERT_TRUE(table->remove(extent->id).is_ok());
+  extent.reset();
+  wait_until([&] { return used() + table->reclaiming_bytes(Kind::kDram) == 0; });
+  EXPECT_TRUE(table->is_valid());
 }
 
 }  // namespace

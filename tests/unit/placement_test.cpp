@@ -79,6 +79,38 @@ TEST(Placement, DurableGoesWhereItLasts) {
   for (const Share& share : striped.value().shares) EXPECT_EQ(share.node, 1u);
 }
 
+TEST(Placement, CoherentGoesWhereDaemonsKnowIt) {
+  std::vector<NodeRoom> rooms = kThree;
+  PlaceRequest r = request(kMiB);
+  r.flags = kFlagCoherent;
+  const Status nowhere = place(r, rooms, "a").status();
+  EXPECT_EQ(nowhere.code(), Code::kUnsupported);
+  EXPECT_NE(nowhere.message().find("no node has coherent memory of kind dram"), std::string::npos)
+      << nowhere.message();
+  rooms[1].coherent[0] = true;
+  EXPECT_EQ(place(r, rooms, "a").value().shares[0].node, 1u);
+  r.nodes = {"c"};
+  const Status older = place(r, rooms, "a").status();
+  EXPECT_EQ(older.code(), Code::kUnsupported);
+  EXPECT_NE(older.message().find("has no coherent memory"), std::string::npos) << older.message();
+  EXPECT_EQ(older.node(), "c");
+  r.kind_coherent = true;
+  EXPECT_TRUE(place(r, rooms, "a").is_ok()) << "older ones have the kind, and it is so there, too";
+}
+
+TEST(Placement, CoherentIsNeitherDurableNorReplicated) {
+  PlaceRequest r = request(kMiB);
+  r.flags = kFlagCoherent | kFlagDurable;
+  const Status durable = place(r, kThree, "a").status();
+  EXPECT_EQ(durable.code(), Code::kUnsupported);
+  EXPECT_NE(durable.message().find("leave COHERENT out"), std::string::npos) << durable.message();
+  r = request(kMiB, Layout::kReplicated);
+  r.flags = kFlagCoherent;
+  const Status replicated = place(r, kThree, "a").status();
+  EXPECT_EQ(replicated.code(), Code::kUnsupported);
+  EXPECT_NE(replicated.message().find("single or striped"), std::string::npos) << replicated.message();
+}
+
 TEST(Placement, FullSaysWhatIsFreeAndWhere) {
   const auto plan = place(request(8 * kGiB), kThree, "a");
   ASSERT_EQ(plan.status().code(), Code::kPoolFull);

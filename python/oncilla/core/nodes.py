@@ -48,7 +48,7 @@ class Name(NamedTuple):
     """What a published name stands for.
 
     `replicas_missing`: how many of `extents` were given up, or are on a node that is gone; 0 if `lost`.
-    `durable`: it is there after a restart of its nodes.
+    `durable`: it is there after a restart of its nodes. `coherent`: any node may cache pages of it.
     """
     name: str
     nbytes: int
@@ -59,6 +59,7 @@ class Name(NamedTuple):
     lost: bool
     replicas_missing: int
     durable: bool
+    coherent: bool
 
 
 class Extent(NamedTuple):
@@ -76,7 +77,7 @@ class AllocationInfo(NamedTuple):
     """What an allocation is.
 
     `owner_uid`, `mode`: of its name, 0 while it is not published. `own_uid`: the uid that the daemon sees.
-    `durable`: once published, it is there after a restart of its nodes.
+    `durable`: once published, it is there after a restart of its nodes. `coherent`: any node may cache pages of it.
     `id`: what events name it by; handles of one published allocation have the same.
     """
     nbytes: int
@@ -92,6 +93,7 @@ class AllocationInfo(NamedTuple):
     own_uid: int
     durable: bool
     id: bytes
+    coherent: bool
 
 
 class Event(NamedTuple):

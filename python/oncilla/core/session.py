@@ -68,7 +68,7 @@ class Session(_core.Session):
                  chunk_bytes: int = 0, nodes: str | Iterable[str] | None = None, fabric: str = "any",
                  local: bool = False, remote: bool = False, dedicated: bool = False, zero: bool = False,
                  populate: bool = False, hugepages: bool = False, checksum: bool = False,
-                 durable: bool = False) -> Allocation:
+                 durable: bool = False, coherent: bool = False) -> Allocation:
         """Allocates memory of the cluster.
 
         Args:
@@ -88,13 +88,16 @@ class Session(_core.Session):
             checksum: CRC32C over what goes over the wire.
             durable: of kind "nvme", on nodes that have a pool (ocm pool create): what is put is on the device when
                 put() returns, and once published it is there after a restart or a crash of its daemons.
+            coherent: any node may cache pages of it, and all programs see one memory: what put() wrote is what every
+                later get() reads, on whichever node. Of kind "dram", single or striped; "nvme" is
+                coherent with and without it.
 
         Raises: PoolFull (says what is free and where), QuotaExceeded, UnknownNode, Unsupported, InvalidArgument.
         """
         if isinstance(nbytes, int) and not 0 < nbytes < 1 << 64:
             raise InvalidArgument(f"nbytes is {nbytes}; it must be at least 1 and less than 2^64")
         flags = sum(1 << bit for bit, on in enumerate((dedicated, zero, populate, hugepages, local, remote, checksum,
-                                                       durable)) if on)
+                                                       durable, coherent)) if on)
         names = [nodes] if isinstance(nodes, str) else list(nodes or ())
         kind = kind or ("nvme" if durable else "dram")
         return Allocation(self, nbytes, number_of("kind", kind, KINDS), number_of("layout", layout, LAYOUTS), extents,

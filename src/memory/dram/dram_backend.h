@@ -18,6 +18,7 @@ struct DramConfig {
   bool core_dump = false;              // a core dump of the home contains the extents that it maps
   bool hugepages = false;              // of every extent
   bool populate = false;               // every extent
+  uint64_t cached_page_bytes = uint64_t{64} << 10;  // of coherent extents
   uint64_t ready_bytes = 0;  // at most, of extents made before anybody asks (memory/dram/ready_files.h)
 };
 
@@ -32,6 +33,7 @@ class DramBackend final : public KindBackend {
   Kind kind() const override { return Kind::kDram; }
   ExtentOptions completed(ExtentOptions options) const override;
   uint64_t page_bytes(const ExtentOptions& options) const override;
+  uint64_t cached_page_bytes() const override { return config_.cached_page_bytes; }
   Result<std::unique_ptr<Backing>> make(uint64_t bytes, const ExtentOptions& options) override;
   uint64_t ready_bytes() const override { return ready_->ready_bytes(); }
   void keep_ready_within(uint64_t free_bytes) override { ready_->keep_within(free_bytes); }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/units.h"
 #include "memory/dram/dram_backend.h"
@@ -22,6 +23,8 @@ constexpr Setting kOwnSettings[] = {
      "limit on the bytes of extents that are prepared in advance, out of those offered"},
     {"hugepages", Setting::Type::kFlag, 0, 0, 1, false, "back extents with huge pages"},
     {"populate", Setting::Type::kFlag, 0, 0, 1, false, "take an extent's pages when it is made"},
+    {"page_bytes", Setting::Type::kBytes, 64 * kKiB, 4 * kKiB, 4 * kMiB, false,
+     "pages in which nodes cache coherent extents: a power of two"},
     {"numa_node", Setting::Type::kIndex, kNoIndex, 0, kNumaNodes - 1, false, "NUMA node of the extents"},
 };
 static_assert(std::all_of(std::begin(kOwnSettings), std::end(kOwnSettings),
@@ -31,7 +34,8 @@ static_assert(kOffered.key == kBytes);
 constexpr const Setting& kReady = kOwnSettings[1];
 constexpr const Setting& kHugepages = kOwnSettings[2];
 constexpr const Setting& kPopulate = kOwnSettings[3];
-constexpr const Setting& kNumaNode = kOwnSettings[4];
+constexpr const Setting& kPageBytes = kOwnSettings[4];
+constexpr const Setting& kNumaNode = kOwnSettings[5];
 
 Result<std::unique_ptr<KindBackend>> make(const Settings& settings, const OfferOptions& options) {
   DramConfig config;
@@ -41,11 +45,16 @@ Result<std::unique_ptr<KindBackend>> make(const Settings& settings, const OfferO
   config.core_dump = options.core_dump;
   config.hugepages = settings.get(kSelf, kHugepages) != 0;
   config.populate = settings.get(kSelf, kPopulate) != 0;
+  config.cached_page_bytes = settings.get(kSelf, kPageBytes);
   if (options.threads) config.ready_bytes = settings.get(kSelf, kReady);
   return std::unique_ptr<KindBackend>(std::make_unique<DramBackend>(config));
 }
 
 Status check_machine(const Settings& settings, std::vector<std::string>& warnings) {
+  if (const uint64_t page_bytes = settings.get(kSelf, kPageBytes); !std::has_single_bit(page_bytes)) {
+    return Status(Code::kInvalidArgument,
+                  "[offer.dram] page_bytes is " + std::to_string(page_bytes) + "; it must be a power of two");
+  }
   const uint64_t numa_node = settings.get(kSelf, kNumaNode);
   const std::string nodes = "/sys/devices/system/node";
   const std::string numa = nodes + "/node" + std::to_string(numa_node);
@@ -83,7 +92,7 @@ Status check_machine(const Settings& settings, std::vector<std::string>& warning
 extern const Entry kEntry;
 constinit const Entry kEntry{
     .kind = kSelf,
-    .traits = {.mapped = true, .replicas = true},
+    .traits = {.mapped = true, .replicas = true, .coherent = true},
     .settings = kOwnSettings,
     .make = make,
     .check_machine = check_machine,

@@ -229,7 +229,7 @@ Status check_machine(const Settings& settings, std::vector<std::string>& warning
 extern const Entry kEntry;
 constinit const Entry kEntry{
     .kind = kSelf,
-    .traits = {.mapped = false, .replicas = false},
+    .traits = {.mapped = false, .replicas = false, .coherent = true},
     .settings = kOwnSettings,
     .make = make,
     .check_machine = check_machine,
