@@ -303,8 +303,8 @@ OCM_API int ocm_allocation_extent_query(const ocm_allocation* allocation, uint32
  * Pages that daemons cache (COHERENT, or kind nvme and not DURABLE; any range of one extent, on every node): loads and
  * stores of programs of all nodes see one memory, the one that put, get and atomics see, and the processor's atomics
  * work in it. A thread that touches a page that is not here waits until it is. What cannot be had any more (the home or the daemon is gone, the page
- * is lost, the allocation was removed) gives SIGBUS; such a pointer stays so, and mapping anew gives another one if
- * the daemon has come back. A forked child has no such pages: it gets SIGSEGV. Calls of the system on such bytes (read, write)
+ * is lost, the allocation was removed) gives SIGBUS; such a pointer stays so, and mapping anew gives another one, by
+ * which it can be had if it has come back. A forked child has no such pages: it gets SIGSEGV. Calls of the system on such bytes (read, write)
  * wait as the program does, unless the program may not ask for that (it needs /dev/userfaultfd or CAP_SYS_PTRACE): they end
  * with EFAULT then where a page is not here, so touch the bytes first. Not for O_DIRECT, nor for memory that a device is to
  * read or write. Source: vGASNet (HPC Asia '18), for which the API had put and get only.

@@ -82,7 +82,7 @@ Status Extent::adopt(os::Fd fd) {
 Result<std::byte*> Extent::map_cached() {
   OCM_ASSERT(is_cached());
   const std::lock_guard lock(mutex_);
-  if (!pages_.empty() && !pages_.back()->is_dead()) return pages_.back()->data();
+  if (!pages_.empty() && !pages_.back()->is_hurt()) return pages_.back()->data();
   const os::HoldsLocks held;
   OCM_TRY_ASSIGN(std::unique_ptr<MappedPages> made, MappedPages::open(session_, descriptor_, access_));
   pages_.push_back(std::move(made));

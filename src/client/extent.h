@@ -55,7 +55,7 @@ class Extent {
   // ---- in pages that the daemon caches
   /// It may be; of a small extent in a shared file no daemon does.
   bool is_cached() const { return is_cached_; }
-  /// The mapping; another one where the daemon ended the last one. Errors: those of MappedPages::open().
+  /// The mapping; another one where the last one has parts that give SIGBUS. Errors: those of MappedPages::open().
   Result<std::byte*> map_cached();
 
   // ---- elsewhere

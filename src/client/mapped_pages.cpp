@@ -122,6 +122,7 @@ class MappedPages::Guard {
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
       const bool is_news = got == sizeof(news) && news.kind == wire::MappedNews::Kind::kDead &&
                            news.offset <= mapping.bytes_ && news.bytes <= mapping.bytes_ - news.offset;
+      mapping.is_hurt_.store(true, std::memory_order_release);
       if (is_news) return bury(mapping, news.offset, news.bytes);
       bury(mapping, 0, mapping.bytes_);
       mapping.is_dead_.store(true, std::memory_order_release);

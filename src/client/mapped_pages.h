@@ -40,6 +40,8 @@ class MappedPages {
   std::byte* data() const { return data_; }
   /// The daemon has ended it: all of it gives SIGBUS.
   bool is_dead() const { return is_dead_.load(std::memory_order_acquire); }
+  /// Or a part of it.
+  bool is_hurt() const { return is_hurt_.load(std::memory_order_acquire); }
 
  private:
   class Guard;
@@ -51,7 +53,7 @@ class MappedPages {
   os::Fd socket_;
   os::Userfault faults_;
   bool is_guarded_ = false;
-  std::atomic<bool> is_dead_{false};
+  std::atomic<bool> is_dead_{false}, is_hurt_{false};
 };
 
 }  // namespace ocm::client

@@ -115,49 +115,80 @@ Result<std::optional<Userfault::Fault>> Userfault::next() const {
   }
 }
 
+namespace {
+
+enum class Tried { kDone, kCutUp, kAgain };
+
+/// UFFDIO_WRITEPROTECT.
+Tried write_protect(int fd, uint64_t address, uint64_t bytes, uint64_t mode) {
+  uffdio_writeprotect range{};
+  range.range.start = address;
+  range.range.len = bytes;
+  range.mode = mode;
+  if (::ioctl(fd, UFFDIO_WRITEPROTECT, &range) == 0) return Tried::kDone;
+  return errno == ENOENT ? Tried::kCutUp : errno == EAGAIN || errno == EINTR ? Tried::kAgain : Tried::kDone;
+}
+
+/// UFFDIO_CONTINUE of what is not mapped there yet.
+Tried map_on(int fd, uint64_t address, uint64_t bytes, uint64_t mode) {
+  for (uint64_t at = 0; at < bytes;) {
+    uffdio_continue range{};
+    range.range.start = address + at;
+    range.range.len = bytes - at;
+    range.mode = UFFDIO_CONTINUE_MODE_DONTWAKE | mode;
+    if (::ioctl(fd, UFFDIO_CONTINUE, &range) == 0) break;
+    const int why = errno;
+    if (range.mapped > 0)
+      at += static_cast<uint64_t>(range.mapped);
+    else if (why == EEXIST)
+      at += kSystemPage;
+    else
+      return why == ENOENT ? Tried::kCutUp : why == EAGAIN ? Tried::kAgain : Tried::kDone;
+  }
+  return Tried::kDone;
+}
+
+/// As a whole; and one system page after the other where the program has cut its mapping up (mprotect, say). False: it
+/// changes its mappings without end.
+template <class Try>
+bool each(uint64_t address, uint64_t bytes, Try one) {
+  const auto until = [&](uint64_t at, uint64_t length) {
+    Tried tried = Tried::kAgain;
+    for (int tries = 0; tried == Tried::kAgain && tries < kTriesMost; ++tries) {
+      tried = one(at, length);
+      if (tried == Tried::kAgain) ::sched_yield();
+    }
+    return tried;
+  };
+  const Tried whole = until(address, bytes);
+  if (whole != Tried::kCutUp) return whole == Tried::kDone;
+  for (uint64_t at = 0; at < bytes; at += kSystemPage) {
+    if (until(address + at, kSystemPage) == Tried::kAgain)
+      return false;  // kCutUp: it is not watched, or not there
+  }
+  return true;
+}
+
+}  // namespace
+
 bool Userfault::resolve(uint64_t address, uint64_t bytes, bool writable) const {
   OCM_DASSERT(address % kSystemPage == 0 && bytes % kSystemPage == 0);
   const bool protects = !writable && can_protect_;
-  if (!protects) {  // where it is mapped already
-    uffdio_writeprotect off{};
-    off.range.start = address;
-    off.range.len = bytes;
-    off.mode = UFFDIO_WRITEPROTECT_MODE_DONTWAKE;
-    (void)::ioctl(fd(), UFFDIO_WRITEPROTECT, &off);
-  }
-  int tries = 0;
-  for (uint64_t at = 0; at < bytes && tries < kTriesMost;) {
-    uffdio_continue on{};
-    on.range.start = address + at;
-    on.range.len = bytes - at;
-    on.mode = UFFDIO_CONTINUE_MODE_DONTWAKE | (protects ? kContinueProtected : 0);
-    if (::ioctl(fd(), UFFDIO_CONTINUE, &on) == 0) break;
-    const int why = errno;
-    if (on.mapped > 0) {
-      at += static_cast<uint64_t>(on.mapped);
-    } else if (why == EEXIST) {
-      at += kSystemPage;
-    } else if (why == EAGAIN) {
-      ++tries;
-      ::sched_yield();  // the program changes its mappings
-    } else {
-      break;  // the page is gone from the memfd, or the program
+  const bool resolved = each(address, bytes, [&](uint64_t at, uint64_t length) {
+    if (!protects) {  // where it is mapped already
+      const Tried tried = write_protect(fd(), at, length, UFFDIO_WRITEPROTECT_MODE_DONTWAKE);
+      if (tried == Tried::kAgain) return tried;
     }
-  }
+    return map_on(fd(), at, length, protects ? kContinueProtected : 0);
+  });
   wake(address, bytes);
-  return tries < kTriesMost;
+  return resolved;
 }
 
 bool Userfault::protect(uint64_t address, uint64_t bytes) const {
-  uffdio_writeprotect on{};
-  on.range.start = address;
-  on.range.len = bytes;
-  on.mode = UFFDIO_WRITEPROTECT_MODE_WP;
-  for (int tries = 0; tries < kTriesMost; ++tries) {
-    if (::ioctl(fd(), UFFDIO_WRITEPROTECT, &on) == 0 || (errno != EAGAIN && errno != EINTR)) return true;
-    ::sched_yield();
-  }
-  return false;
+  return each(address, bytes, [&](uint64_t at, uint64_t length) {
+    return write_protect(fd(), at, length, UFFDIO_WRITEPROTECT_MODE_WP);
+  });
 }
 
 void Userfault::wake(uint64_t address, uint64_t bytes) const {

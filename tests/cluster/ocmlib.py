@@ -344,6 +344,12 @@ class Allocation:
             got = libc.read(file.fileno(), self.kept, c.c_size_t(count))
             return got if got >= 0 else -c.get_errno()
 
+    def cut_up(self, offset: int, count: int):
+        """Of the kept pointer: for reading only there, so that the kernel has several mappings."""
+        libc = c.CDLL(None, use_errno=True)
+        libc.mprotect.argtypes = [c.c_void_p, c.c_size_t, c.c_int]
+        assert libc.mprotect(self.kept.value + offset, count, mmap.PROT_READ) == 0
+
     def child_peeks(self, count: int) -> int:
         """A forked child's loads through the kept pointer: how it ends."""
         child = os.fork()

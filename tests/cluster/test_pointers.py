@@ -142,6 +142,34 @@ def test_system_calls_wait_for_pages_too(caches, tmp_path):
     close(programs)
 
 
+def test_a_mapping_that_its_program_cuts_up_is_served(caches):
+    programs, of = handles(caches, 4 * PAGE)
+    of["n1"].fill(0, 1, 4 * PAGE)
+    of["n2"].keep_pointer(0, 4 * PAGE)
+    of["n2"].cut_up(4096, 4096)  # inside a page
+    of["n2"].cut_up(2 * PAGE - 4096, 8192)  # over the end of one
+    assert of["n2"].peek(4 * PAGE) == random.Random(1).randbytes(4 * PAGE)
+    of["n2"].poke(b"stored")
+    assert of["n3"].load(0, 6) == b"stored"
+    of["n3"].fill(0, 2, 4 * PAGE)
+    assert of["n2"].peek(4 * PAGE) == random.Random(2).randbytes(4 * PAGE)
+    close(programs)
+
+
+def test_what_is_back_can_be_mapped_anew(caches):
+    """After a stop of the home that ends its terms: the old pointer is dead, another one is not."""
+    programs, of = handles(caches, 4 * PAGE)
+    of["n1"].fill(0, 1, 4 * PAGE)
+    caches["n1"].signal(signal.SIGSTOP)
+    time.sleep(3)
+    programs["n3"].start(of["n3"].command("load", 0, PAGE))
+    assert ended(programs["n3"]) == BUS
+    caches["n1"].signal(signal.SIGCONT)
+    wait_for("the home answers", lambda: isinstance(outcome(lambda: of["n2"].get(0, 8)), bytes), 20)
+    assert of["n2"].load(0, 4 * PAGE) == random.Random(1).randbytes(4 * PAGE)
+    close(programs)
+
+
 def test_readers_cannot_store(caches):
     programs, of = handles(caches, PAGE)
     of["n1"].put(0, b"as it was")

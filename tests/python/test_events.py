@@ -35,7 +35,7 @@ def test_coherent_memory_says_so_is_one_memory_and_ends_with_an_event(cluster):
         first = owner.allocate(1 << 16, nodes="n3", coherent=True)
         assert first.info.coherent and not first.info.durable and not owner.allocate(64).info.coherent
         first.publish("event-coherent", mode=0o606)
-        named, = [name for name in owner.names("event-coherent")]
+        named, = list(owner.names("event-coherent"))
         assert named.coherent
         other = reader.attach("event-coherent", write=True)
         for i in range(20):
