@@ -139,7 +139,7 @@ class Holder {
     const auto it = extents_.find(extent);
     return it == extents_.end() || it->second.detaching ? nullptr : it->second.shadow;
   }
-  /// V2 of viewer.h.
+  /// V2 of viewer.h. With the last one the extent's shadow goes, and what somebody planted in its holes.
   void viewer_ended(const ExtentId& extent, const Viewer* viewer, uint64_t now_ns);
   /// Viewer::protect() and Shadow::move_out() are done.
   void is_protected(const PageName& name, const Viewer* viewer, uint64_t now_ns);
@@ -247,6 +247,7 @@ class Holder {
     std::shared_ptr<Shadow> shadow;  // null: no program maps any of it
     uint64_t shadow_number = 0;
     std::vector<std::shared_ptr<Viewer>> viewers;
+    uint32_t mapped = 0;  // pages in the shadow
   };
   struct IdHash {
     size_t operator()(const ExtentId& id) const {
@@ -287,6 +288,8 @@ class Holder {
   void begin_withdrawing(Entry& entry);
   void protection_ended(Entry& entry);
   void end_withdrawing(Entry& entry);
+  void leave_shadow(Entry& entry);
+  void drop_shadow_if_unused(const ExtentId& extent);
   void give_up_shadow(const ExtentId& extent);
   void give_up_overdue();
   void refuse_waiting(Entry& entry, const Viewer* viewer);

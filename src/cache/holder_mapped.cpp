@@ -72,8 +72,28 @@ void Holder::viewer_ended(const ExtentId& extent, const Viewer* viewer, uint64_t
     Mapped& mapped = *it->second.mapped;
     std::erase_if(mapped.writers, [&](const auto& one) { return one.get() == viewer; });
     if (std::erase(mapped.unanswered, viewer) != 0 && mapped.unanswered.empty()) protection_ended(*it);
+    if (known == extents_.end() || !known->second.viewers.empty() || it->second.mapped == nullptr) continue;
+    withdraw(*it, Mapped::Level::kOut);
+    bookkeep(*it);
   }
+  drop_shadow_if_unused(extent);
   settle();
+}
+
+void Holder::leave_shadow(Entry& entry) {
+  entry.second.mapped.reset();
+  const auto extent = extents_.find(entry.first.extent);
+  OCM_ASSERT(extent != extents_.end() && extent->second.mapped > 0);
+  --extent->second.mapped;
+  drop_shadow_if_unused(entry.first.extent);
+}
+
+void Holder::drop_shadow_if_unused(const ExtentId& extent) {
+  const auto it = extents_.find(extent);
+  if (it == extents_.end() || it->second.shadow == nullptr || it->second.mapped != 0 ||
+      !it->second.viewers.empty())
+    return;
+  out_.let_go(std::exchange(it->second.shadow, nullptr));
 }
 
 void Holder::enter_shadow(Entry& entry, const std::byte* bytes) {
@@ -83,6 +103,7 @@ void Holder::enter_shadow(Entry& entry, const std::byte* bytes) {
   entry.second.mapped = std::make_unique<Mapped>();
   entry.second.mapped->shadow = extent->second.shadow;
   entry.second.mapped->shadow_number = extent->second.shadow_number;
+  ++extent->second.mapped;
 }
 
 /// A program that reads or writes one page after the other faults once for some.
@@ -262,7 +283,7 @@ void Holder::end_withdrawing(Entry& entry) {
   const bool is_out = mapped.stage == Mapped::Stage::kMoving;
   mapped.stage = Mapped::Stage::kUsed;
   mapped.level = Mapped::Level::kNothing;
-  if (is_out) page.mapped.reset();
+  if (is_out) leave_shadow(entry);
   for (const Held& one : held) {
     held_evicts_ -= one.event.input == NodeInput::kEvict ? 1 : 0;
     held_cleans_ -= one.event.input == NodeInput::kClean ? 1 : 0;

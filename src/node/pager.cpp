@@ -262,6 +262,15 @@ Reply Pagers::open(const Session& session, const wire::OpenExtentRequest& reques
     return Status(Code::kLimit, "programs of this node map as many cached extents as may be, of one user " +
                                     std::to_string(kOfOneUser) + " and of all " + std::to_string(kMost) +
                                     ": free some, or use put and get");
+  for (int tries = 0; tries < kTriesMost; ++tries) {
+    std::optional<Reply> reply = begin(session.uid, id, may_store);
+    if (reply.has_value()) return std::move(*reply);
+  }
+  return Status(Code::kRevoked, "the extent is not cached here any more");
+}
+
+/// None: the shadow went meanwhile, with its last viewer.
+std::optional<Reply> Pagers::begin(uint32_t uid, const ExtentId& id, bool may_store) {
   Pager::Place place;
   place.extent = id;
   place.may_store = may_store;
@@ -270,7 +279,7 @@ Reply Pagers::open(const Session& session, const wire::OpenExtentRequest& reques
   if (home_.caches() != nullptr) {
     for (cache::PageCache* one : home_.caches()->all()) {
       auto its = one->shadow(id);
-      if (!its.is_ok() && its.status().code() != Code::kRevoked) return its.status();
+      if (!its.is_ok() && its.status().code() != Code::kRevoked) return Reply(its.status());
       if (!its.is_ok()) continue;
       cache = one;
       shadow = std::move(its.value());
@@ -278,30 +287,29 @@ Reply Pagers::open(const Session& session, const wire::OpenExtentRequest& reques
     }
   }
   if (cache == nullptr)
-    return Status(
-        Code::kUnsupported,
-        "this node does not cache the extent (it is durable, its pages are longer than 256 KiB and of "
-        "another node, or the daemon has no cache): use put and get");
+    return Reply(
+        Status(Code::kUnsupported,
+               "this node does not cache the extent (it is durable, its pages are longer than 256 KiB and of "
+               "another node, or the daemon has no cache): use put and get"));
   place.page_bytes = cache->page_bytes();
   place.bytes = shadow->bytes();
   Result<os::Fd> file = shadow->share(may_store);
-  if (!file.is_ok()) return file.status();
+  if (!file.is_ok()) return Reply(file.status());
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    return Status::from_errno(errno, "socketpair");
+    return Reply(Status::from_errno(errno, "socketpair"));
   os::Fd program(ends[0]), mine(ends[1]);
   os::Fd bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!bell.is_open()) return Status::from_errno(errno, "eventfd");
+  if (!bell.is_open()) return Reply(Status::from_errno(errno, "eventfd"));
   Running one;
-  one.uid = session.uid;
+  one.uid = uid;
   one.pager = std::make_shared<Pager>(*cache, place, std::move(mine), std::move(bell));
-  if (!cache->add_viewer(id, shadow.get(), one.pager))
-    return Status(Code::kRevoked, "the extent is not cached here any more");
+  if (!cache->add_viewer(id, shadow.get(), one.pager)) return std::nullopt;
   try {
     one.thread = std::thread([pager = one.pager] { pager->run(); });
   } catch (const std::system_error&) {
     cache->viewer_ended(id, one.pager.get());
-    return Status(Code::kNoMemory, "the system has no thread for the program's page faults");
+    return Reply(Status(Code::kNoMemory, "the system has no thread for the program's page faults"));
   }
   running_.push_back(std::move(one));
   Reply reply;

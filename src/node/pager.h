@@ -13,6 +13,7 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "node/handlers.h"
@@ -43,6 +44,8 @@ class Pagers {
     std::shared_ptr<Pager> pager;
     std::thread thread;
   };
+  static constexpr int kTriesMost = 3;
+  std::optional<control::Reply> begin(uint32_t uid, const ExtentId& id, bool may_store);
   /// Those that have ended.
   void collect();
 

@@ -353,6 +353,28 @@ def test_hostile_mappings_end_themselves_and_nobody_else(caches):
     program.close()
 
 
+def test_what_is_planted_in_holes_goes_with_the_last_mapping(caches):
+    """By a program that maps the file that it was given without watching it."""
+    keeper = caches.program(caches["n2"])
+    keeper.alloc(16 * PAGE, nodes=["n1"], kind=NVME).publish("planted", 0o666)
+    held = keeper.attach("planted")
+    held.put(0, b"kept")  # the extent stays cached here
+    raw = RawProgram(caches["n2"])
+    raw.hello()
+    extent = done(raw.call("attach", name="planted", access=3))["allocation"]["extents"][0]
+    done(mapping(raw, extent))
+    file, end = raw.fds[-2:]
+    del raw.fds[-2:]
+    os.pwrite(file, b"planted" * PAGE, 0)
+    assert os.fstat(file).st_blocks > 0
+    os.close(end)
+    wait_for("the daemon lets go of the file", lambda: shadows(caches["n2"]) == 0)
+    os.close(file)
+    assert held.load(0, 16 * PAGE) == b"kept" + bytes(16 * PAGE - 4)
+    raw.close()
+    keeper.close()
+
+
 def test_memory_is_given_back_with_the_last_mapping(caches):
     program = caches.program(caches["n2"])
     before = len(thread_names(caches["n2"]))
