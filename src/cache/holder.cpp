@@ -274,10 +274,7 @@ void Holder::act(Entry& entry, const NodeEvent& event, const NodeAction& action,
     case Act::kProtect: OCM_ASSERT(page.mapped == nullptr || !page.mapped->writable); break;  // H6
     case Act::kFill:
       OCM_ASSERT(page.frame != kNoFrame && bytes != nullptr && page.mapped == nullptr);
-      if (!page.waiting.empty() && page.waiting.front().maps())
-        enter_shadow(entry, bytes.get());
-      else
-        std::memcpy(frames_.bytes(page.frame), bytes.get(), page_bytes());
+      std::memcpy(frames_.bytes(page.frame), bytes.get(), page_bytes());
       break;
     case Act::kOverwrite: {  // W1
       OCM_ASSERT(!page.waiting.empty() && page.waiting.front().kind == PageAccess::Kind::kWrite &&
@@ -293,7 +290,7 @@ void Holder::act(Entry& entry, const NodeEvent& event, const NodeAction& action,
       if (action.message.payload == Message::Payload::kPage) {
         OCM_ASSERT(page.frame != kNoFrame);
         const auto copy = std::make_shared_for_overwrite<std::byte[]>(page_bytes());
-        std::memcpy(copy.get(), bytes_of(entry), page_bytes());
+        copy_out(entry, 0, {copy.get(), page_bytes()});
         out = copy;
         if (action.message.to != kHome) {
           ++statistics_.supplied;
@@ -354,9 +351,10 @@ void Holder::bookkeep(Entry& entry) {
 }
 
 void Holder::perform(Entry& entry, PageAccess& access) {
-  std::byte* at = bytes_of(entry) + access.offset;
+  OCM_ASSERT(entry.second.mapped == nullptr || !access.writes() || access.maps());  // H6
+  std::byte* at = frames_.bytes(entry.second.frame) + access.offset;
   switch (access.kind) {
-    case PageAccess::Kind::kRead: std::memcpy(access.into.data(), at, access.into.size()); break;
+    case PageAccess::Kind::kRead: copy_out(entry, access.offset, access.into); break;
     case PageAccess::Kind::kWrite: std::memcpy(at, access.from.data(), access.from.size()); break;
     case PageAccess::Kind::kModify: access.change(at); break;
     case PageAccess::Kind::kLoad:
@@ -446,6 +444,10 @@ void Holder::run(Entry& entry) {
   while (!page.waiting.empty() && !page.waits) {
     PageAccess& access = page.waiting.front();
     if (page.mapped != nullptr && page.mapped->bars(access)) break;  // H6
+    if (page.mapped != nullptr && access.writes() && !access.maps()) {
+      withdraw(entry, Mapped::Level::kOut);
+      break;
+    }
     if (!may_begin(entry, access)) break;
     const State before = page.protocol.state;
     const bool whole = access.kind == PageAccess::Kind::kWrite && access.from.size() == page_bytes();
@@ -455,6 +457,10 @@ void Holder::run(Entry& entry) {
     if (outcome == Outcome::kDone) {
       ++(before == State::kI ? statistics_.misses : statistics_.upgrades);
       if (before == State::kI) used(entry, true);
+      break;
+    }
+    if (outcome == Outcome::kHit && access.maps() && page.mapped == nullptr) {
+      begin_entering(entry, access.viewer);
       break;
     }
     if (outcome == Outcome::kHit) {

@@ -10,7 +10,8 @@
 //   H5 a page without frame, request and waiting accesses has no entry.
 //   H6 a page that programs map is in its extent's shadow, and one that they store to is M. What would change that waits
 //      until it is not so: protected in each program, or moved out of the shadow. Meanwhile no access writes to it, and while
-//      it moves nobody reads it: it may be a hole already.
+//      it moves nobody reads it: it may be a hole already. Puts and atomics take it out first.
+//      Nothing here touches a shadow's mapping: a program that may write can make such a touch wait.
 //   H7 a page that was given to a program stays for a while, that its thread gets to use it: two nodes, or a cache of four
 //      pages, go on. And one that cannot be withdrawn for give_up_after(), for a program holds up the kernel, is taken all the
 //      same: all programs that map the extent here lose it.
@@ -144,6 +145,8 @@ class Holder {
   /// Viewer::protect() and Shadow::move_out() are done.
   void is_protected(const PageName& name, const Viewer* viewer, uint64_t now_ns);
   void moved_out(const PageName& name, uint64_t shadow_number, uint64_t now_ns);
+  /// Viewer::enter() is done.
+  void entered(const PageName& name, const Viewer* viewer, uint64_t now_ns);
   /// Of all extents: whoever maps something loses it.
   void give_up_shadows(uint64_t now_ns);
   /// Inside the page and the extent, which is attached.
@@ -200,10 +203,12 @@ class Holder {
   };
   /// Of a page that is in a shadow.
   struct Mapped {
-    enum class Stage : uint8_t { kUsed, kStays, kProtecting, kMoving };
+    /// kEntering: its bytes are in the frame still, and no program has it.
+    enum class Stage : uint8_t { kEntering, kUsed, kStays, kProtecting, kMoving };
     enum class Level : uint8_t { kNothing, kProtected, kOut };
     std::shared_ptr<Shadow> shadow;
-    Stage stage = Stage::kUsed;
+    Stage stage = Stage::kEntering;
+    const Viewer* entering_by = nullptr;
     Level level = Level::kNothing;  // to be reached, while not kUsed
     bool writable = false;
     std::vector<std::shared_ptr<Viewer>> writers;
@@ -275,11 +280,9 @@ class Holder {
   void count(NodeState before, NodeState after);
   void bookkeep(Entry& entry);
   void perform(Entry& entry, PageAccess& access);
-  std::byte* bytes_of(const Entry& entry) {
-    const Page& page = entry.second;
-    return page.mapped != nullptr ? page.mapped->shadow->page(entry.first.page) : frames_.bytes(page.frame);
-  }
-  void enter_shadow(Entry& entry, const std::byte* bytes);
+  /// Its bytes, wherever they are.
+  void copy_out(const Entry& entry, uint64_t offset, std::span<std::byte> into);
+  void begin_entering(Entry& entry, const std::shared_ptr<Viewer>& viewer);
   void map_page(Entry& entry, const PageAccess& access);
   void map_ahead(const PageName& from, const PageAccess& access);
   bool must_wait(Entry& entry, const NodeEvent& event, const NodeStep& result, const PageBytes& bytes);

@@ -70,6 +70,11 @@ void Holder::viewer_ended(const ExtentId& extent, const Viewer* viewer, uint64_t
     ready_.push_back(name);
     if (it->second.mapped == nullptr) continue;
     Mapped& mapped = *it->second.mapped;
+    if (mapped.stage == Mapped::Stage::kEntering && mapped.entering_by == viewer) {
+      mapped.stage = Mapped::Stage::kMoving;  // it is in its frame
+      end_withdrawing(*it);
+      continue;
+    }
     std::erase_if(mapped.writers, [&](const auto& one) { return one.get() == viewer; });
     if (std::erase(mapped.unanswered, viewer) != 0 && mapped.unanswered.empty()) protection_ended(*it);
     if (known == extents_.end() || !known->second.viewers.empty() || it->second.mapped == nullptr) continue;
@@ -96,14 +101,49 @@ void Holder::drop_shadow_if_unused(const ExtentId& extent) {
   out_.let_go(std::exchange(it->second.shadow, nullptr));
 }
 
-void Holder::enter_shadow(Entry& entry, const std::byte* bytes) {
+void Holder::copy_out(const Entry& entry, uint64_t offset, std::span<std::byte> into) {
+  const Page& page = entry.second;
+  if (page.mapped != nullptr && page.mapped->stage != Mapped::Stage::kEntering)
+    return page.mapped->shadow->read(entry.first.page, offset, into);
+  std::memcpy(into.data(), frames_.bytes(page.frame) + offset, into.size());
+}
+
+/// The viewer brings it there, from bytes of its own: the frame may be another page's before it has.
+void Holder::begin_entering(Entry& entry, const std::shared_ptr<Viewer>& viewer) {
+  Page& page = entry.second;
   const auto extent = extents_.find(entry.first.extent);
-  OCM_ASSERT(extent != extents_.end() && extent->second.shadow != nullptr);
-  std::memcpy(extent->second.shadow->page(entry.first.page), bytes, page_bytes());  // U1
-  entry.second.mapped = std::make_unique<Mapped>();
-  entry.second.mapped->shadow = extent->second.shadow;
-  entry.second.mapped->shadow_number = extent->second.shadow_number;
+  OCM_ASSERT(extent != extents_.end() && extent->second.shadow != nullptr && page.mapped == nullptr);
+  const auto copy = std::make_shared_for_overwrite<std::byte[]>(page_bytes());
+  std::memcpy(copy.get(), frames_.bytes(page.frame), page_bytes());
+  page.mapped = std::make_unique<Mapped>();
+  page.mapped->shadow = extent->second.shadow;
+  page.mapped->shadow_number = extent->second.shadow_number;
+  page.mapped->entering_by = viewer.get();
   ++extent->second.mapped;
+  viewer->enter(entry.first.page, extent->second.shadow, copy);
+  bookkeep(entry);
+}
+
+/// Who waits for it gets it first, so that it goes on; what was held meanwhile comes then.
+void Holder::entered(const PageName& name, const Viewer* viewer, uint64_t now_ns) {
+  now_ns_ = now_ns;
+  const auto it = pages_.find(name);
+  if (it == pages_.end() || it->second.mapped == nullptr) return;
+  Mapped& mapped = *it->second.mapped;
+  if (mapped.stage != Mapped::Stage::kEntering || mapped.entering_by != viewer) return;
+  mapped.stage = Mapped::Stage::kUsed;
+  frames_.strip(it->second.frame);
+  std::list<Held> held;
+  held.swap(mapped.held);
+  const Mapped::Level level = std::exchange(mapped.level, Mapped::Level::kNothing);
+  run(*it);
+  const auto still = pages_.find(name);
+  OCM_ASSERT(still != pages_.end() && still->second.mapped != nullptr);
+  Mapped& now = *still->second.mapped;
+  now.held.splice(now.held.begin(), held);
+  if (!now.held.empty() || level != Mapped::Level::kNothing) withdraw(*still, Mapped::Level::kOut);
+  bookkeep(*still);
+  settle();
 }
 
 /// A program that reads or writes one page after the other faults once for some.
@@ -116,18 +156,16 @@ void Holder::map_ahead(const PageName& from, const PageAccess& access) {
     if (!page.ahead || page.mapped != nullptr || !page.waiting.empty() ||
         !(access.writes() ? can_store(state) : can_load(state)))
       return;
-    map_page(*it, access);
-    used(*it, false);
+    PageAccess next = access;
+    next.done = [](Code) {};
+    page.waiting.push_back(std::move(next));
+    ready_.push_back(it->first);
   }
 }
 
 /// The access hits: its page is where its program may use it from now on.
 void Holder::map_page(Entry& entry, const PageAccess& access) {
   Page& page = entry.second;
-  if (page.mapped == nullptr) {
-    enter_shadow(entry, frames_.bytes(page.frame));
-    frames_.strip(page.frame);
-  }
   Mapped& mapped = *page.mapped;
   OCM_ASSERT(mapped.stage == Mapped::Stage::kUsed);
   const bool writable = access.writes() || (access.may_store && can_store(page.protocol.state));
@@ -153,7 +191,7 @@ bool Holder::must_wait(Entry& entry, const NodeEvent& event, const NodeStep& res
     if (action.kind == NodeAction::Kind::kProtect && mapped.writable)
       level = std::max(level, Level::kProtected);
   }
-  const bool is_moving = mapped.stage == Mapped::Stage::kMoving;
+  const bool is_moving = mapped.stage == Mapped::Stage::kMoving || mapped.stage == Mapped::Stage::kEntering;
   const bool in_order = (!mapped.held.empty() || is_moving) && event.input != NodeInput::kLoad &&
                         event.input != NodeInput::kStore && event.input != NodeInput::kTaken;
   if (level == Level::kNothing && !in_order) return false;
@@ -168,6 +206,10 @@ void Holder::withdraw(Entry& entry, Mapped::Level level) {
   using Stage = Mapped::Stage;
   Mapped& mapped = *entry.second.mapped;
   mapped.level = std::max(mapped.level, level);
+  if (mapped.stage == Stage::kEntering && mapped.asked_ns == 0) {  // entered() goes on; or give_up_overdue()
+    mapped.asked_ns = now_ns_;
+    withdrawing_.emplace_back(entry.first, now_ns_);
+  }
   if (mapped.stage != Stage::kUsed) return;
   mapped.stage = Stage::kStays;
   mapped.asked_ns = now_ns_;
@@ -264,8 +306,9 @@ void Holder::give_up_shadow(const ExtentId& extent) {
     Page& page = known->second;
     if (page.mapped == nullptr) continue;
     const bool is_moving = page.mapped->stage == Mapped::Stage::kMoving;
-    if (!is_moving || page.mapped->move > copied)
-      std::memcpy(frames_.bytes(page.frame), shadow->page(name.page), page_bytes());
+    const bool is_entering = page.mapped->stage == Mapped::Stage::kEntering;
+    if (!is_entering && (!is_moving || page.mapped->move > copied))
+      shadow->read(name.page, 0, {frames_.bytes(page.frame), page_bytes()});
     moving_ -= is_moving ? 1 : 0;
     page.mapped->stage = Mapped::Stage::kMoving;
     page.mapped->writable = false;

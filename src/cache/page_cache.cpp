@@ -360,6 +360,11 @@ void PageCache::is_protected(const ExtentId& extent, uint32_t page, const Viewer
   holder_.is_protected({extent, page}, viewer, turn.now_ns);
 }
 
+void PageCache::entered(const ExtentId& extent, uint32_t page, const Viewer* viewer) {
+  Turn turn(*this);
+  holder_.entered({extent, page}, viewer, turn.now_ns);
+}
+
 void PageCache::viewer_ended(const ExtentId& extent, const Viewer* viewer) {
   Turn turn(*this);
   holder_.viewer_ended(extent, viewer, turn.now_ns);

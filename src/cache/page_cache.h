@@ -106,6 +106,7 @@ class PageCache {
   /// It maps that shadow of the extent from now on, until viewer_ended(). False: the extent has another one, or none, now.
   bool add_viewer(const ExtentId& extent, const Shadow* shadow, std::shared_ptr<Viewer> viewer);
   void is_protected(const ExtentId& extent, uint32_t page, const Viewer* viewer);
+  void entered(const ExtentId& extent, uint32_t page, const Viewer* viewer);
   void viewer_ended(const ExtentId& extent, const Viewer* viewer);
 
   // ---- from outside

@@ -15,6 +15,21 @@
 
 namespace ocm::cache {
 
+namespace {
+
+/// Not through a mapping, whose faults wait for who punches holes there.
+void read_file(const os::Fd& file, uint64_t offset, std::span<std::byte> into) {
+  while (!into.empty()) {
+    const ssize_t got = ::pread(file.get(), into.data(), into.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    OCM_ASSERT(got > 0);  // memory, as long as the file that nobody can cut
+    into = into.subspan(static_cast<size_t>(got));
+    offset += static_cast<uint64_t>(got);
+  }
+}
+
+}  // namespace
+
 /// Its thread outlives the shadow by what it is in the middle of: `moved` may be where the last owner lets the shadow go.
 class Shadow::Mover {
  public:
@@ -28,7 +43,8 @@ class Shadow::Mover {
       if (work_.empty()) return;
       const Move move = work_.front();
       work_.pop_front();
-      std::memcpy(move.to, move.from, page_bytes_);  // under the lock: who gives up knows what has moved
+      // Under the lock, so that who gives up knows what has moved.
+      read_file(*file_, move.page * page_bytes_, {move.to, page_bytes_});
       copied_ = move.number;
       lock.unlock();
       while (!os::discard(file_->get(), move.page * page_bytes_, page_bytes_)) {
@@ -39,12 +55,12 @@ class Shadow::Mover {
       lock.lock();
     }
   }
-  uint64_t give(uint32_t page, const std::byte* from, std::byte* to) {
+  uint64_t give(uint32_t page, std::byte* to) {
     uint64_t number = 0;
     {
       const std::lock_guard lock(mutex_);
       number = ++given_;
-      work_.push_back({number, page, from, to});
+      work_.push_back({number, page, to});
     }
     changed_.notify_one();
     return number;
@@ -65,7 +81,6 @@ class Shadow::Mover {
   struct Move {
     uint64_t number = 0;
     uint32_t page = 0;
-    const std::byte* from = nullptr;
     std::byte* to = nullptr;
   };
   const uint64_t page_bytes_;
@@ -107,6 +122,15 @@ Result<os::Fd> Shadow::share(bool writable) const {
   return copy;
 }
 
-uint64_t Shadow::move_out(uint32_t page, std::byte* to) { return mover_->give(page, this->page(page), to); }
+void Shadow::enter(uint32_t page, const std::byte* bytes) {
+  std::memcpy(mapping_.data() + page * page_bytes_, bytes, page_bytes_);
+}
+
+void Shadow::read(uint32_t page, uint64_t offset, std::span<std::byte> into) const {
+  OCM_DASSERT(offset <= page_bytes_ && into.size() <= page_bytes_ - offset);
+  read_file(*file_, page * page_bytes_ + offset, into);
+}
+
+uint64_t Shadow::move_out(uint32_t page, std::byte* to) { return mover_->give(page, to); }
 
 }  // namespace ocm::cache

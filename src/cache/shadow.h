@@ -1,7 +1,7 @@
 // Where programs of this node see the pages of one extent: a sparse memfd that has each page at its own offset, while they
 // may use it. Whoever takes a page out of it takes it from all programs, whatever they do: that is the kernel's hole.
 //
-//   cache's frame --move_in--> shadow, which programs map --move_out--> frame
+//   cache's frame --enter--> shadow, which programs map --move_out--> frame
 //
 // Invariants
 //   U1 a page is in the frame or in the shadow. What somebody planted in a hole is overwritten before a page is there.
@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "base/status.h"
 #include "os/fd.h"
@@ -32,7 +33,10 @@ class Shadow {
   Shadow& operator=(const Shadow&) = delete;
 
   uint64_t bytes() const { return mapping_.bytes(); }
-  std::byte* page(uint32_t page) { return mapping_.data() + page * page_bytes_; }
+  /// U1. Threads: any. It waits for as long as a program that may write works on the file there.
+  void enter(uint32_t page, const std::byte* bytes);
+  /// Of a page that is in it. It waits for nobody.
+  void read(uint32_t page, uint64_t offset, std::span<std::byte> into) const;
   /// For a program to map. Errors: kNoFds.
   Result<os::Fd> share(bool writable) const;
   /// U2. `moved` follows. The move's number, from 1 on.

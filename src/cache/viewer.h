@@ -6,8 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "base/status.h"
+#include "cache/packet.h"
+#include "cache/shadow.h"
 
 namespace ocm::cache {
 
@@ -15,6 +18,8 @@ namespace ocm::cache {
 class Viewer {
  public:
   virtual ~Viewer() = default;
+  /// Shadow::enter(), which may wait, and PageCache::entered() after it.
+  virtual void enter(uint32_t page, std::shared_ptr<Shadow> shadow, PageBytes bytes) = 0;
   /// The page is in the shadow: the program may load from it, and store to it if `writable`.
   virtual void grant(uint32_t page, bool writable) = 0;
   /// It stores to the page no more. PageCache::is_protected() follows.

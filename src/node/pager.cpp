@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,17 +50,22 @@ class Pagers::Pager final : public cache::Viewer, public std::enable_shared_from
   }
   bool is_over() const { return is_over_.load(); }
 
+  void enter(uint32_t page, std::shared_ptr<cache::Shadow> shadow, cache::PageBytes bytes) override {
+    push({Job::Kind::kEnter, page, false, Code::kOk, std::move(shadow), std::move(bytes)});
+  }
   void grant(uint32_t page, bool writable) override { push({Job::Kind::kGrant, page, writable, Code::kOk}); }
   void protect(uint32_t page) override { push({Job::Kind::kProtect, page, false, Code::kOk}); }
   void refuse(uint32_t page, Code why) override { push({Job::Kind::kRefuse, page, false, why}); }
 
  private:
   struct Job {
-    enum class Kind : uint8_t { kGrant, kProtect, kRefuse };
+    enum class Kind : uint8_t { kEnter, kGrant, kProtect, kRefuse };
     Kind kind = Kind::kGrant;
     uint32_t page = 0;
     bool writable = false;
     Code why = Code::kOk;
+    std::shared_ptr<cache::Shadow> shadow = {};  // kEnter
+    cache::PageBytes bytes = {};
   };
 
   void ring() {
@@ -178,6 +184,10 @@ class Pagers::Pager final : public cache::Viewer, public std::enable_shared_from
     for (const Job& job : now) {
       const uint64_t offset = job.page * place_.page_bytes;
       switch (job.kind) {
+        case Job::Kind::kEnter:
+          job.shadow->enter(job.page, job.bytes.get());
+          cache_.entered(place_.extent, job.page, this);
+          break;
         case Job::Kind::kGrant:
           is_gone_ =
               !faults_.resolve(address_ + offset, place_.page_bytes, job.writable || !place_.may_store) ||
@@ -228,6 +238,20 @@ class Pagers::Pager final : public cache::Viewer, public std::enable_shared_from
 
 namespace {
 
+Status not_cached() {
+  return Status(
+      Code::kUnsupported,
+      "this node does not cache the extent (it is durable, its pages are longer than 256 KiB and of "
+      "another node, or the daemon has no cache): use put and get");
+}
+
+/// Each takes four descriptors; most are for sessions and connections.
+size_t most_of_all() {
+  rlimit limit{};
+  (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  return std::clamp<size_t>(limit.rlim_cur / 16, 8, Pagers::kMost);
+}
+
 bool is_read_capability(const fabric::ServedExtent& extent, const Capability& shown) {
   return os::equal_secrets(shown.bytes, os::read_capability(extent.capability).bytes);
 }
@@ -251,6 +275,7 @@ Reply Pagers::open(const Session& session, const wire::OpenExtentRequest& reques
   Capability shown;
   (void)wire::read_id(request.capability(), shown);
   auto served = home_.directory().open(id);
+  if (served.status().code() == Code::kNotFound) return not_cached();
   if (!served.is_ok()) return served.status();
   const bool may_store = request.access() == 3;
   if (!os::equal_secrets(shown.bytes, served.value()->capability.bytes) &&
@@ -258,9 +283,10 @@ Reply Pagers::open(const Session& session, const wire::OpenExtentRequest& reques
     return Status(Code::kPermission, "the capability does not open the extent so");  // G1
   const auto of_user = std::count_if(running_.begin(), running_.end(),
                                      [&](const Running& one) { return one.uid == session.uid; });
-  if (running_.size() >= kMost || static_cast<size_t>(of_user) >= kOfOneUser)
+  const size_t most = most_of_all(), of_one_user = most / 4;
+  if (running_.size() >= most || static_cast<size_t>(of_user) >= of_one_user)
     return Status(Code::kLimit, "programs of this node map as many cached extents as may be, of one user " +
-                                    std::to_string(kOfOneUser) + " and of all " + std::to_string(kMost) +
+                                    std::to_string(of_one_user) + " and of all " + std::to_string(most) +
                                     ": free some, or use put and get");
   for (int tries = 0; tries < kTriesMost; ++tries) {
     std::optional<Reply> reply = begin(session.uid, id, may_store);
@@ -286,11 +312,7 @@ std::optional<Reply> Pagers::begin(uint32_t uid, const ExtentId& id, bool may_st
       break;
     }
   }
-  if (cache == nullptr)
-    return Reply(
-        Status(Code::kUnsupported,
-               "this node does not cache the extent (it is durable, its pages are longer than 256 KiB and of "
-               "another node, or the daemon has no cache): use put and get"));
+  if (cache == nullptr) return Reply(not_cached());
   place.page_bytes = cache->page_bytes();
   place.bytes = shadow->bytes();
   Result<os::Fd> file = shadow->share(may_store);

@@ -35,7 +35,11 @@ class Pagers {
   /// No page fault is answered any more: programs get SIGBUS.
   void stop();
 
-  static constexpr size_t kMost = 512, kOfOneUser = 128;
+  /// Those that have ended are given up.
+  void collect();
+
+  /// Of all users; one has a quarter. Fewer where the daemon has few descriptors.
+  static constexpr size_t kMost = 512;
 
  private:
   class Pager;
@@ -46,8 +50,6 @@ class Pagers {
   };
   static constexpr int kTriesMost = 3;
   std::optional<control::Reply> begin(uint32_t uid, const ExtentId& id, bool may_store);
-  /// Those that have ended.
-  void collect();
 
   Core& core_;
   Home& home_;

@@ -97,6 +97,7 @@ void Service::program_ended(const std::shared_ptr<Program>& program) {
                                    : allocator_.end_session(session));
   events_.program_ended(*session);
   session->cached.clear();
+  pagers_.collect();
 }
 
 Task<void> Service::drain(std::function<void()> close_doors) {

@@ -54,6 +54,9 @@ class Mapper final : public Viewer, public std::enable_shared_from_this<Mapper> 
   }
   int refused() const { return refused_; }
 
+  void enter(uint32_t page, std::shared_ptr<Shadow> shadow, PageBytes bytes) override {
+    push({Job::kEnter, page, false, std::move(shadow), std::move(bytes)});
+  }
   void grant(uint32_t page, bool writable) override { push({Job::kGrant, page, writable}); }
   void protect(uint32_t page) override {
     if (!is_stubborn) push({Job::kProtect, page, false});
@@ -68,9 +71,11 @@ class Mapper final : public Viewer, public std::enable_shared_from_this<Mapper> 
 
  private:
   struct Job {
-    enum Kind { kGrant, kProtect } kind;
+    enum Kind { kEnter, kGrant, kProtect } kind;
     uint32_t page;
     bool writable;
+    std::shared_ptr<Shadow> shadow = {};
+    PageBytes bytes = {};
   };
   Mapper(PageCache& cache, const ExtentId& extent) : cache_(cache), extent_(extent) {}
   void push(const Job& job) {
@@ -94,7 +99,10 @@ class Mapper final : public Viewer, public std::enable_shared_from_this<Mapper> 
       }
       for (const Job& job : jobs) {
         const uint64_t at = base + job.page * cache_.page_bytes();
-        if (job.kind == Job::kGrant) {
+        if (job.kind == Job::kEnter) {
+          job.shadow->enter(job.page, job.bytes.get());
+          cache_.entered(extent_, job.page, this);
+        } else if (job.kind == Job::kGrant) {
           faults_.resolve(at, cache_.page_bytes(), job.writable);
         } else {
           faults_.protect(at, cache_.page_bytes());
