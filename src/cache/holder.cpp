@@ -339,10 +339,9 @@ void Holder::bookkeep(Entry& entry) {
       dirty_.erase(page.dirty_at);
     }
   }
-  const bool pin =
-      page.frame != kNoFrame && (!is_settled(state) || state == State::kI || page.protocol.is_kept() ||
-                                 !page.waiting.empty() || page.not_before_ns > now_ns_ ||
-                                 (page.mapped != nullptr && page.mapped->stage != Mapped::Stage::kUsed));
+  const bool pin = page.frame != kNoFrame &&
+                   (!is_settled(state) || state == State::kI || page.protocol.is_kept() ||
+                    !page.waiting.empty() || page.not_before_ns > now_ns_ || page.is_on_its_way());
   if (pin != page.pinned && page.frame != kNoFrame) {
     pin ? queue_.pin(page.frame) : queue_.unpin(page.frame);
     page.pinned = pin;
@@ -587,8 +586,7 @@ void Holder::settle() {
 /// The page goes, or is cleaned, perhaps once it is withdrawn; false: not now.
 bool Holder::leave(Entry& entry, NodeInput input) {
   Page& page = entry.second;
-  const bool is_leaving = page.mapped != nullptr && page.mapped->stage != Mapped::Stage::kUsed;
-  if (!is_settled(page.protocol.state) || page.not_before_ns > now_ns_ || is_leaving ||
+  if (!is_settled(page.protocol.state) || page.not_before_ns > now_ns_ || page.is_on_its_way() ||
       out_.term(home_of(entry.first)) != Out::Term::kRuns)
     return false;
   Code code = Code::kOk;

@@ -46,13 +46,8 @@ namespace ocm::cache {
 
 /// One access of a program inside one page.
 struct PageAccess {
-  enum class Kind : uint8_t {
-    kRead,
-    kWrite,
-    kModify,
-    kLoad,
-    kStore
-  };  // the last two: by a program that maps it
+  /// The last two: by a program that maps the page.
+  enum class Kind : uint8_t { kRead, kWrite, kModify, kLoad, kStore };
   Kind kind = Kind::kRead;
   uint32_t offset = 0;  // in the page
   std::span<std::byte> into;
@@ -238,6 +233,8 @@ class Holder {
     std::list<PageAccess> waiting;
     std::list<Entry*>::iterator dirty_at;
 
+    /// Into a shadow, or out of it (H6).
+    bool is_on_its_way() const { return mapped != nullptr && mapped->stage != Mapped::Stage::kUsed; }
     /// The end of its home's term is held (H6): what it was said to be from then on it is not yet.
     bool is_ending() const {
       return mapped != nullptr && std::any_of(mapped->held.begin(), mapped->held.end(), [](const Held& one) {

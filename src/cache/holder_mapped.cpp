@@ -270,9 +270,8 @@ void Holder::give_up_overdue() {
   while (!withdrawing_.empty()) {
     const auto [name, asked_ns] = withdrawing_.front();
     const auto it = pages_.find(name);
-    const bool is = it != pages_.end() && it->second.mapped != nullptr &&
-                    it->second.mapped->stage != Mapped::Stage::kUsed &&
-                    it->second.mapped->asked_ns == asked_ns;
+    const bool is =
+        it != pages_.end() && it->second.is_on_its_way() && it->second.mapped->asked_ns == asked_ns;
     if (is && asked_ns + give_up_ns_ > now_ns_) return;
     withdrawing_.pop_front();
     if (is) give_up_shadow(name.extent);

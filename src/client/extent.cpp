@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "client/session.h"
-#include "control.pb.h"
 #include "fabric/registry/registry.h"
 #include "memory/registry/registry.h"
 #include "os/interrupt.h"
+#include "wire/convert.h"
 
 namespace ocm::client {
 
@@ -57,11 +57,7 @@ Result<std::byte*> Extent::open() {
   if (std::byte* data = data_.load(std::memory_order_acquire)) return data;
   const os::HoldsLocks held;  // perhaps an operation's
   wire::Envelope request;
-  wire::OpenExtentRequest& open = *request.mutable_open_extent();
-  open.set_address(descriptor_.id.address.bits());
-  open.set_generation(descriptor_.id.generation);
-  open.set_capability(descriptor_.capability.bytes.data(), 16);
-  open.set_access(static_cast<uint32_t>(access_));
+  wire::open_to(descriptor_, access_, *request.mutable_open_extent());
   OCM_TRY_ASSIGN(Reply reply, session_.call(request));
   if (reply.fds.size() != 1)
     return Status(Code::kProtocol, "the daemon did not pass the extent's descriptor");

@@ -19,11 +19,11 @@
 #include "base/assert.h"
 #include "client/fork.h"
 #include "client/session.h"
-#include "control.pb.h"
 #include "os/clock.h"
 #include "os/interrupt.h"
 #include "os/memory.h"
 #include "os/signals.h"
+#include "wire/convert.h"
 #include "wire/mapped.h"
 
 namespace ocm::client {
@@ -148,11 +148,7 @@ Result<std::unique_ptr<MappedPages>> MappedPages::open(Session& session, const E
   std::unique_ptr<MappedPages> made(new MappedPages);
   OCM_TRY_ASSIGN(made->faults_, os::Userfault::make());
   wire::Envelope request;
-  wire::OpenExtentRequest& map = *request.mutable_map_pages();
-  map.set_address(extent.id.address.bits());
-  map.set_generation(extent.id.generation);
-  map.set_capability(extent.capability.bytes.data(), 16);
-  map.set_access(static_cast<uint32_t>(access));
+  wire::open_to(extent, access, *request.mutable_map_pages());
   std::shared_ptr<Daemon> from;
   OCM_TRY_ASSIGN(Reply reply, session.call(request, &from));
   if (reply.fds.size() != 2 || !reply.message->has_pages_mapped())

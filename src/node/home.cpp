@@ -19,16 +19,6 @@
 #include "os/fd_reserve.h"
 
 namespace ocm::node {
-namespace {
-
-bool opens(const memory::Extent& extent, const Capability& given, Access access) {
-  if (os::equal_secrets(given.bytes, extent.capability.bytes)) return true;
-  return access == Access::kRead &&
-         os::equal_secrets(given.bytes, os::read_capability(extent.capability).bytes);
-}
-
-}  // namespace
-
 Result<std::unique_ptr<Home>> Home::make(Core& core) {
   std::unique_ptr<Home> home(new Home(core));
   OCM_TRY(home->init());
@@ -228,7 +218,8 @@ Status Home::release(const control::ReleaseRequest& request) {
     return remove(first);
   }
   OCM_TRY_ASSIGN(const std::shared_ptr<memory::Extent> extent, find_frozen_too(id));
-  if (!owned(id) && !opens(*extent, request.capability, Access::kReadWrite)) return Code::kPermission;
+  if (!owned(id) && !os::opens(extent->capability, request.capability, Access::kReadWrite))
+    return Code::kPermission;
   // A program frees what has a name, of which it did not hear: that ends the name, and who holds it keeps it.
   const bool of_program = named && request.allocation == AllocationId();
   const control::Title* title = ownership_.find(first);
@@ -424,7 +415,8 @@ Status Home::publish(const control::NameChange& request) {
     // Of a former replica the capability is not known any more; who could name it knew it.
     const auto here = find_frozen_too(id);
     if (!here.is_ok() && id == was && request.remove) tell_part_freed(remade(was), id);  // it has moved
-    if (!here.is_ok() || (id == was && !opens(*here.value(), extent.capability, Access::kReadWrite)))
+    if (!here.is_ok() ||
+        (id == was && !os::opens(here.value()->capability, extent.capability, Access::kReadWrite)))
       continue;
     const control::PartMoved* part = remade(was);
     if (request.remove || (request.undo && ended)) {
@@ -689,7 +681,8 @@ Status Home::give(const control::GivenReplica& request, bool told) {
 
 Result<std::shared_ptr<memory::Extent>> Home::find(const ExtentDescriptor& extent, Access access) const {
   OCM_TRY_ASSIGN(std::shared_ptr<memory::Extent> found, table_->find(extent.id));
-  if (!opens(*found, extent.capability, access)) return Status(Code::kPermission, "wrong capability");
+  if (!os::opens(found->capability, extent.capability, access))
+    return Status(Code::kPermission, "wrong capability");
   return found;
 }
 

@@ -252,10 +252,6 @@ size_t most_of_all() {
   return std::clamp<size_t>(limit.rlim_cur / 16, 8, Pagers::kMost);
 }
 
-bool is_read_capability(const fabric::ServedExtent& extent, const Capability& shown) {
-  return os::equal_secrets(shown.bytes, os::read_capability(extent.capability).bytes);
-}
-
 }  // namespace
 
 void Pagers::collect() {
@@ -266,30 +262,22 @@ void Pagers::collect() {
   });
 }
 
-Reply Pagers::open(const Session& session, const wire::OpenExtentRequest& request) {
+Reply Pagers::open(uint32_t uid, const ExtentDescriptor& extent, Access access) {
   collect();
-  if (request.access() != 1 && request.access() != 3)
-    return Status(Code::kInvalidArgument, "access " + std::to_string(request.access()) +
-                                              " is unknown; it is 1 (read) or 3 (read and write)");
-  const ExtentId id = wire::id_of(request);
-  Capability shown;
-  (void)wire::read_id(request.capability(), shown);
-  auto served = home_.directory().open(id);
+  const auto served = home_.directory().open(extent.id);
   if (served.status().code() == Code::kNotFound) return not_cached();
   if (!served.is_ok()) return served.status();
-  const bool may_store = request.access() == 3;
-  if (!os::equal_secrets(shown.bytes, served.value()->capability.bytes) &&
-      (may_store || !is_read_capability(*served.value(), shown)))
+  if (!os::opens(served.value()->capability, extent.capability, access))
     return Status(Code::kPermission, "the capability does not open the extent so");  // G1
-  const auto of_user = std::count_if(running_.begin(), running_.end(),
-                                     [&](const Running& one) { return one.uid == session.uid; });
+  const auto of_user =
+      std::count_if(running_.begin(), running_.end(), [&](const Running& one) { return one.uid == uid; });
   const size_t most = most_of_all(), of_one_user = most / 4;
   if (running_.size() >= most || static_cast<size_t>(of_user) >= of_one_user)
     return Status(Code::kLimit, "programs of this node map as many cached extents as may be, of one user " +
                                     std::to_string(of_one_user) + " and of all " + std::to_string(most) +
                                     ": free some, or use put and get");
   for (int tries = 0; tries < kTriesMost; ++tries) {
-    std::optional<Reply> reply = begin(session.uid, id, may_store);
+    std::optional<Reply> reply = begin(uid, extent.id, access == Access::kReadWrite);
     if (reply.has_value()) return std::move(*reply);
   }
   return Status(Code::kRevoked, "the extent is not cached here any more");

@@ -18,7 +18,6 @@
 
 #include "node/handlers.h"
 #include "node/home.h"
-#include "node/sessions.h"
 
 namespace ocm::node {
 
@@ -29,9 +28,9 @@ class Pagers {
   Pagers(const Pagers&) = delete;
   Pagers& operator=(const Pagers&) = delete;
 
-  /// The session's program maps pages of an extent. Errors: kUnsupported (it is not cached here), kPermission, kRevoked,
+  /// A program of the user maps pages of an extent, of which its id and what it shows are looked at. Errors: kUnsupported (it is not cached here), kPermission, kRevoked,
   /// kNotFound, kLimit, kNoMemory, kNoFds.
-  control::Reply open(const Session& session, const wire::OpenExtentRequest& request);
+  control::Reply open(uint32_t uid, const ExtentDescriptor& extent, Access access);
   /// No page fault is answered any more: programs get SIGBUS.
   void stop();
 

@@ -67,21 +67,20 @@ void Service::enter_programs() {
     return join(*session, request.join());
   });
   on.on_now(Body::kOpenExtent, [this](const Asker&, const wire::Envelope& request) -> Reply {
-    const wire::OpenExtentRequest& asked = request.open_extent();
-    if (asked.access() != 1 && asked.access() != 3)
-      return Status(Code::kInvalidArgument, "access " + std::to_string(asked.access()) +
-                                                " is unknown; it is 1 (read) or 3 (read and write)");
     ExtentDescriptor extent;
-    extent.id = id_of(asked);
-    (void)read_id(asked.capability(), extent.capability);
-    auto fd = home_.open(extent, static_cast<Access>(asked.access()));
+    Access access = Access::kRead;
+    OCM_TRY(wire::open_from(request.open_extent(), extent, access));
+    auto fd = home_.open(extent, access);
     if (!fd.is_ok()) return fd.status();
     Reply reply;
     reply.fds.push_back(std::move(fd).value());
     return reply;
   });
-  on.on_now(Body::kMapPages, [this](const Asker& session, const wire::Envelope& request) {
-    return pagers_.open(*session, request.map_pages());
+  on.on_now(Body::kMapPages, [this](const Asker& session, const wire::Envelope& request) -> Reply {
+    ExtentDescriptor extent;
+    Access access = Access::kRead;
+    OCM_TRY(wire::open_from(request.map_pages(), extent, access));
+    return pagers_.open(session->uid, extent, access);
   });
   on.on_now(Body::kCluster, [this](const Asker&, const wire::Envelope&) -> Reply {
     wire::Envelope out;

@@ -122,4 +122,9 @@ Capability read_capability(const Capability& read_write) {
   return out;
 }
 
+bool opens(const Capability& full, const Capability& shown, Access access) {
+  if (equal_secrets(shown.bytes, full.bytes)) return true;
+  return access == Access::kRead && equal_secrets(shown.bytes, read_capability(full).bytes);
+}
+
 }  // namespace ocm::os

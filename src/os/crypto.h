@@ -49,5 +49,7 @@ inline std::span<const std::byte> bytes_of(std::string_view text) {
 
 /// The capability that opens the same extent for reading only: HMAC(read-write capability, "read").
 Capability read_capability(const Capability& read_write);
+/// Whether who shows `shown` may open the extent whose read-write capability is `full`.
+bool opens(const Capability& full, const Capability& shown, Access access);
 
 }  // namespace ocm::os

@@ -20,6 +20,22 @@ void addresses_to(const std::vector<ocm::FabricAddress>& addresses, FabricAddres
   }
 }
 
+void open_to(const ocm::ExtentDescriptor& extent, Access access, OpenExtentRequest& message) {
+  set_ref(extent.id, message);
+  message.set_capability(id_field(extent.capability));
+  message.set_access(static_cast<uint32_t>(access));
+}
+
+Status open_from(const OpenExtentRequest& message, ocm::ExtentDescriptor& extent, Access& access) {
+  access = enum_from<Access>(message.access());
+  if (access != Access::kRead && access != Access::kReadWrite)
+    return Status(Code::kInvalidArgument, "access " + std::to_string(message.access()) +
+                                              " is unknown; it is 1 (read) or 3 (read and write)");
+  extent.id = id_of(message);
+  (void)read_id(message.capability(), extent.capability);
+  return {};
+}
+
 ocm::ExtentDescriptor descriptor_from(const ExtentDescriptor& message) {
   ocm::ExtentDescriptor out;
   out.id = id_of(message);

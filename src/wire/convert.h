@@ -11,6 +11,7 @@
 
 #include "base/extent.h"
 #include "base/ids.h"
+#include "base/status.h"
 #include "control.pb.h"
 
 namespace ocm::wire {
@@ -78,6 +79,11 @@ using FabricAddressFields = google::protobuf::RepeatedPtrField<FabricAddress>;
 /// Those of fabrics that this version does not know, too: others may.
 std::vector<ocm::FabricAddress> addresses_from(const FabricAddressFields& message);
 void addresses_to(const std::vector<ocm::FabricAddress>& addresses, FabricAddressFields& message);
+
+/// Who asks for an extent of this host, and for what.
+void open_to(const ocm::ExtentDescriptor& extent, Access access, OpenExtentRequest& message);
+/// Its id and capability. Errors: kInvalidArgument (no access).
+Status open_from(const OpenExtentRequest& message, ocm::ExtentDescriptor& extent, Access& access);
 
 /// A capability of another length than 16 bytes is read as zeros, which opens nothing; a kind may be unknown.
 ocm::ExtentDescriptor descriptor_from(const ExtentDescriptor& message);

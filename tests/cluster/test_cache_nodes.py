@@ -90,8 +90,8 @@ def test_who_supplies_what_is_clean(make_caches, cooperation):
     close(programs)
 
 
-def test_what_is_cached_here_asks_nobody(caches):
-    programs, of = handles(caches, 8 * PAGE)
+def check_asks_nobody(caches, of):
+    """What a node has is got there without its home. `of`: handles of 8 pages at n1, by node."""
     of["n1"].fill(0, 1, 8 * PAGE)
     assert of["n2"].holds(0, 1, 8 * PAGE)
     before, home = figures(caches["n2"]), figures(caches["n1"])
@@ -101,17 +101,25 @@ def test_what_is_cached_here_asks_nobody(caches):
     assert after["accesses_total served"] >= before["accesses_total served"] + 20 * 8
     assert after["accesses_total missed"] == before["accesses_total missed"]
     assert figures(caches["n1"])["accesses_total served"] == home["accesses_total served"]
+
+
+def test_what_is_cached_here_asks_nobody(caches):
+    programs, of = handles(caches, 8 * PAGE)
+    check_asks_nobody(caches, of)
     close(programs)
 
 
-def test_words_are_changed_by_all_nodes_at_once(caches):
-    programs, of = handles(caches, 2 * PAGE)
-    rounds, failed = 150, []
+CHANGED = [i * (PAGE // 2) // 8 * 8 for i in range(4)]
+
+
+def change_words(of, rounds: int = 150):
+    """All nodes at once: `rounds` additions of each, in turn to the words at CHANGED."""
+    failed = []
 
     def add(handle):
         try:
             for i in range(rounds):
-                handle.fetch_add(i % 4 * (PAGE // 2) // 8 * 8, 1)
+                handle.fetch_add(CHANGED[i % 4], 1)
         except Exception as error:  # noqa: BLE001  it is the test's to tell
             failed.append(error)
 
@@ -121,8 +129,13 @@ def test_words_are_changed_by_all_nodes_at_once(caches):
     for thread in threads:
         thread.join()
     assert not failed
-    words = [int.from_bytes(of["n3"].get(i * (PAGE // 2) // 8 * 8, 8), "little") for i in range(4)]
-    assert sum(words) == len(NODES) * rounds
+    words = [int.from_bytes(of["n3"].get(at, 8), "little") for at in CHANGED]
+    assert sum(words) == len(of) * rounds
+
+
+def test_words_are_changed_by_all_nodes_at_once(caches):
+    programs, of = handles(caches, 2 * PAGE)
+    change_words(of)
     close(programs)
 
 

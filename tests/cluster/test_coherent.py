@@ -10,6 +10,7 @@ import pytest
 
 from harness import OcmError, find_binary, outcome, wait_for
 from test_cache import PAGE, figures
+from test_cache_nodes import CHANGED, change_words, check_asks_nobody
 
 MIB = 1 << 20
 DRAM, NVME, GPU = 0, 1, 2
@@ -91,37 +92,15 @@ def test_each_sees_what_any_put_last(make_caches, pages, layout):
 
 
 def test_what_is_cached_here_asks_nobody(caches):
-    programs, of = handles(caches, 8 * PAGE)
-    of["n1"].fill(0, 1, 8 * PAGE)
-    assert of["n2"].holds(0, 1, 8 * PAGE)
-    before, home = figures(caches["n2"]), figures(caches["n1"])
-    for _ in range(20):
-        assert of["n2"].holds(0, 1, 8 * PAGE)
-    after = figures(caches["n2"])
-    assert after["accesses_total missed"] == before["accesses_total missed"]
-    assert after["accesses_total served"] >= before["accesses_total served"] + 20 * 8
-    assert figures(caches["n1"])["accesses_total served"] == home["accesses_total served"]
+    _, of = handles(caches, 8 * PAGE)
+    check_asks_nobody(caches, of)
 
 
 def test_words_are_changed_by_all_nodes_at_once(caches):
-    programs, of = handles(caches, 2 * PAGE)
-    rounds, failed = 150, []
-
-    def add(handle):
-        try:
-            for i in range(rounds):
-                handle.fetch_add(i % 4 * (PAGE // 2) // 8 * 8, 1)
-        except Exception as error:  # noqa: BLE001  it is the test's to tell
-            failed.append(error)
-
-    threads = [threading.Thread(target=add, args=(handle,)) for handle in of.values()]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed
+    _, of = handles(caches, 2 * PAGE)
+    change_words(of)
     for handle in of.values():
-        assert sum(handle.fetch_add(i * (PAGE // 2) // 8 * 8, 0) for i in range(4)) == len(NODES) * rounds
+        assert sum(handle.fetch_add(at, 0) for at in CHANGED) == len(NODES) * 150
     assert of["n1"].compare_swap(8 * 100, 0, 7) == 0
     assert of["n2"].compare_swap(8 * 100, 7, 9) == 7
     assert of["n3"].get(8 * 100, 8) == (9).to_bytes(8, "little")

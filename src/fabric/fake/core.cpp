@@ -14,12 +14,6 @@ std::pair<std::string, std::string> sorted(const std::string& a, const std::stri
   return a < b ? std::pair(a, b) : std::pair(b, a);
 }
 
-bool opens(const ServedExtent& extent, const Capability& shown, Access access) {
-  if (os::equal_secrets(shown.bytes, extent.capability.bytes)) return true;
-  return access == Access::kRead &&
-         os::equal_secrets(shown.bytes, os::read_capability(extent.capability).bytes);
-}
-
 }  // namespace
 
 // ---- nodes
@@ -167,7 +161,7 @@ Result<uint32_t> NetworkCore::attach(Link& link, const ExtentDescriptor& extent,
     return link.health;
   }
   OCM_TRY_ASSIGN(std::shared_ptr<ServedExtent> served, nodes_[link.home].directory->open(extent.id));
-  if (!opens(*served, extent.capability, access)) {
+  if (!os::opens(served->capability, extent.capability, access)) {
     return Status(Code::kPermission, "wrong capability for extent " + extent.id.address.to_string());
   }
   OCM_DASSERT(served->id == extent.id);
