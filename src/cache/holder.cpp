@@ -659,7 +659,7 @@ uint64_t Holder::due_ns(uint64_t now_ns) const {
   if (!stuck_.empty() || !frame_waiters_.pages.empty() || !dirty_waiters_.pages.empty())
     due = std::min(due, again_ns);
   if (!revoked_in_order_.empty()) due = std::min(due, revoked_.at(revoked_in_order_.front()));
-  if (!withdrawing_.empty()) due = std::min(due, withdrawing_.front().second + give_up_ns_);
+  due = std::min(due, overdue_due_ns());
   if (!staying_.empty()) due = std::min(due, std::max(now_ns, ticked_ns_ + kStaysNs));
   if (!dirty_.empty())
     due = std::min(due, std::max(dirty_.front()->second.dirty_ns + kIdleCleanNs, again_ns));

@@ -13,8 +13,8 @@
 //      it moves nobody reads it: it may be a hole already. Puts and atomics take it out first.
 //      Nothing here touches a shadow's mapping: a program that may write can make such a touch wait.
 //   H7 a page that was given to a program stays for a while, that its thread gets to use it: two nodes, or a cache of four
-//      pages, go on. And one that cannot be withdrawn for give_up_after(), for a program holds up the kernel, is taken all the
-//      same: all programs that map the extent here lose it.
+//      pages, go on. And one that cannot be withdrawn for give_up_after() and an eighth, for a program holds up the kernel, is
+//      taken all the same: all programs that map the extent here lose it.
 //   H8 what the home sends about an extent that it has revoked was under way meanwhile, in whatever order: it is late, and
 //      no fault.
 // Threads: one at a time. Nothing here waits.
@@ -292,6 +292,7 @@ class Holder {
   void drop_shadow_if_unused(const ExtentId& extent);
   void give_up_shadow(const ExtentId& extent);
   void give_up_overdue();
+  uint64_t overdue_due_ns() const;
   void refuse_waiting(Entry& entry, const Viewer* viewer);
   void fail_waiting(Entry& entry, Code code);
 
@@ -338,6 +339,7 @@ class Holder {
   uint32_t leaving_ = 0, cleaning_ = 0, becoming_dirty_ = 0;  // pages under way to that
   uint32_t held_evicts_ = 0, held_cleans_ = 0, moving_ = 0;   // H6: that will be
   uint64_t reads_ahead_until_ns_ = 0;
+  uint64_t overdue_since_ns_ = 0;  // H7
   uint64_t late_ns_ = 6'000'000'000;
   uint64_t give_up_ns_ = 3'000'000'000;
   uint64_t failed_ns_ = 0;           // when a device failed last

@@ -265,17 +265,27 @@ void Holder::moved_out(const PageName& name, uint64_t shadow_number, uint64_t no
   settle();
 }
 
-/// What withdraws takes no longer than give_up_after().
+/// What withdraws takes no longer than give_up_after(). A process that stood still for so long finds that everything is
+/// overdue: what could not answer meanwhile gets a while for it.
 void Holder::give_up_overdue() {
   while (!withdrawing_.empty()) {
     const auto [name, asked_ns] = withdrawing_.front();
     const auto it = pages_.find(name);
     const bool is =
         it != pages_.end() && it->second.is_on_its_way() && it->second.mapped->asked_ns == asked_ns;
-    if (is && asked_ns + give_up_ns_ > now_ns_) return;
+    if (is && asked_ns + give_up_ns_ > now_ns_) break;
+    if (is && overdue_since_ns_ == 0) overdue_since_ns_ = now_ns_;
+    if (is && overdue_since_ns_ + give_up_ns_ / 8 > now_ns_) return;
     withdrawing_.pop_front();
     if (is) give_up_shadow(name.extent);
   }
+  overdue_since_ns_ = 0;
+}
+
+uint64_t Holder::overdue_due_ns() const {
+  if (withdrawing_.empty()) return ~uint64_t{0};
+  return overdue_since_ns_ == 0 ? withdrawing_.front().second + give_up_ns_
+                                : overdue_since_ns_ + give_up_ns_ / 8;
 }
 
 void Holder::give_up_shadows(uint64_t now_ns) {

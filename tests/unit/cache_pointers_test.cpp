@@ -5,8 +5,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -59,8 +61,10 @@ class Mapper final : public Viewer, public std::enable_shared_from_this<Mapper> 
   }
   void grant(uint32_t page, bool writable) override { push({Job::kGrant, page, writable}); }
   void protect(uint32_t page) override {
-    if (!is_stubborn) push({Job::kProtect, page, false});
+    ++asked_to_protect_;
+    push({Job::kProtect, page, false});
   }
+  int asked_to_protect() const { return asked_to_protect_; }
   std::atomic<bool> is_stubborn{false};  // it does not let go of what it stores to
   void end() override { was_ended_ = true; }
   bool was_ended() const { return was_ended_; }
@@ -77,6 +81,7 @@ class Mapper final : public Viewer, public std::enable_shared_from_this<Mapper> 
     std::shared_ptr<Shadow> shadow = {};
     PageBytes bytes = {};
   };
+  static bool is_protect(const Job& job) { return job.kind == Job::kProtect; }
   Mapper(PageCache& cache, const ExtentId& extent) : cache_(cache), extent_(extent) {}
   void push(const Job& job) {
     const std::lock_guard lock(mutex_);
@@ -96,6 +101,10 @@ class Mapper final : public Viewer, public std::enable_shared_from_this<Mapper> 
       {
         const std::lock_guard lock(mutex_);
         jobs.swap(jobs_);
+        if (is_stubborn) {
+          std::ranges::copy_if(jobs, std::back_inserter(jobs_), is_protect);
+          std::erase_if(jobs, is_protect);
+        }
       }
       for (const Job& job : jobs) {
         const uint64_t at = base + job.page * cache_.page_bytes();
@@ -121,7 +130,7 @@ class Mapper final : public Viewer, public std::enable_shared_from_this<Mapper> 
   uint64_t bytes_ = 0;
   os::Userfault faults_;
   std::atomic<bool> ends_{false}, was_ended_{false};
-  std::atomic<int> refused_{0};
+  std::atomic<int> refused_{0}, asked_to_protect_{0};
   std::mutex mutex_;
   std::deque<Job> jobs_;
   std::thread thread_;
@@ -132,9 +141,10 @@ class CachePointers : public testing::Test {
   static constexpr uint64_t kPages = 32, kBytes = kPages * 4096;  // four times what a cache has
   const ExtentId extent{GlobalAddress(1, 4096), 1};
 
-  void SetUp() override {
+  void SetUp() override { start(Side::kNeverNs); }
+  void start(uint64_t give_up_ns) {
     home_ = std::make_unique<Side>(1);
-    away_ = std::make_unique<Side>(2);
+    away_ = std::make_unique<Side>(2, give_up_ns);
     home_->other = away_.get(), away_->other = home_.get();
     home_->cache->add(extent, kBytes, std::make_shared<Memory>(kBytes), {});
     ASSERT_TRUE(home_->cache->allow(extent, 1, true).is_ok());
@@ -236,8 +246,12 @@ TEST_F(CachePointers, StoresAreSeenBeforeLoadsAfterThemElsewhere) {
   for (std::thread& side : sides) side.join();
 }
 
+class ImpatientPointers : public CachePointers {
+  void SetUp() override { start(300'000'000); }
+};
+
 /// A program that holds up the kernel loses its mapping, and the page goes on, with what was stored.
-TEST_F(CachePointers, WhoLetsNothingGoHoldsUpNobody) {
+TEST_F(ImpatientPointers, WhoLetsNothingGoHoldsUpNobody) {
   mappers_[1]->word(4096) = 5;  // so few are dirty that none is cleaned
   mappers_[1]->is_stubborn = true;
   mappers_[0]->word(4096) += 1;
@@ -250,6 +264,27 @@ TEST_F(CachePointers, WhoLetsNothingGoHoldsUpNobody) {
   ASSERT_NE(again, nullptr);
   EXPECT_EQ(again->word(4096), 6u);
   again->stop();
+}
+
+/// A process that stood still answers late, and so does its clock.
+TEST_F(CachePointers, WhoStoodStillWithItsProgramsIsNotGivenUp) {
+  const auto ours = mappers_[0];
+  ours->word(4096) = 5;
+  ours->is_stubborn = true;
+  std::atomic<bool> written{false};
+  const uint64_t six = 6;
+  here_->write(4096, std::as_bytes(std::span(&six, 1)), [&](const Status& status) {
+    EXPECT_TRUE(status.is_ok());
+    written = true;
+  });
+  while (ours->asked_to_protect() == 0) std::this_thread::yield();
+  home_->ahead_ns += 2 * Side::kNeverNs;
+  home_->cache->tick();
+  ours->is_stubborn = false;
+  while (!written) std::this_thread::yield();
+  EXPECT_EQ(ours->word(4096), 6u);
+  EXPECT_FALSE(ours->was_ended());
+  EXPECT_EQ(home_->cache->statistics().holder.given_up, 0u);
 }
 
 TEST_F(CachePointers, PagesAreFewerThanFramesWhatEverIsMapped) {

@@ -85,12 +85,15 @@ class Memory final : public Staged {
 
 class Side final : public PageCache::Ports {
  public:
-  explicit Side(NodeNumber number) : number_(number) {
+  /// A machine that is busy with other things stands still for long; a test that is about giving up says when.
+  static constexpr uint64_t kNeverNs = 600'000'000'000;
+  explicit Side(NodeNumber number, uint64_t give_up_ns = kNeverNs) : number_(number) {
     PageCacheOptions options;
     options.self = number;
     options.page_bytes = 4096;
     options.frames = 8;
-    options.give_up_ns = 300'000'000;
+    options.term_ns = options.courier.give_up_ns = kNeverNs;
+    options.give_up_ns = give_up_ns;
     cache = std::make_unique<PageCache>(*this, options);
     clock_ = std::thread([this] {
       while (!ends_) {
@@ -104,7 +107,7 @@ class Side final : public PageCache::Ports {
     clock_.join();
   }
   uint64_t now_ns() override {
-    return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+    return ahead_ns + static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   }
   uint64_t random() override { return (uint64_t{number_} << 48) + ++random_; }
   void due_changed() override {}
@@ -123,6 +126,7 @@ class Side final : public PageCache::Ports {
 
   Side* other = nullptr;
   std::atomic<bool> closed{false};
+  std::atomic<uint64_t> ahead_ns{0};  // how far the clock jumped
   std::unique_ptr<PageCache> cache;
   Worker worker;
 
