@@ -21,8 +21,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "release"
 UNITS = ROOT / "build" / "tidy"
 TOPS = ("src", "daemon", "cli", "tools", "apps", "tests", "bench", "examples")
-# What costs ten seconds a file, for the headers of whole daemons, and is a list of steps or of messages.
-LEFT_OUT = re.compile(r"tests/(simulation/(schedules|world_test)|fuzz/(node|program)_fuzz\.cpp)")
 # Tests that are read together, but those that define what headers read; and the lines of such a unit: the fewer, the
 # less time, as long as every processor has one.
 TOGETHER = re.compile(r"tests/(unit|conformance|kinds|api|apps)/(?!oncilla|nvme_crash)[^/]+\.cpp")
@@ -45,8 +43,7 @@ def compiled() -> dict[pathlib.Path, Compiled]:
         flags = flags_of(shlex.split(entry["command"]), pathlib.Path(entry["directory"]))
         together = "Unity" in file.parts
         for name in map(pathlib.Path, INCLUDE.findall(file.read_text()) if together else [str(file)]):
-            if name.is_relative_to(ROOT) and name.relative_to(ROOT).parts[0] in TOPS \
-                    and not LEFT_OUT.match(name.relative_to(ROOT).as_posix()):
+            if name.is_relative_to(ROOT) and name.relative_to(ROOT).parts[0] in TOPS:
                 found.setdefault(name.relative_to(ROOT), Compiled(flags, file))
     return found
 
