@@ -125,3 +125,38 @@ def test_a_node_that_restarted_is_copied_from_at_once(cluster, layout):
     assert outcome(lambda: target.copy_from(0, before, 0, MIB)) in ("PEER_LOST", "REVOKED")  # it went with its node
     assert not any(extent["lost"] for extent in target.extents())
     assert "replica_lost" not in cluster["n1"].log()
+
+
+@pytest.mark.parametrize("waits_for", ["a node that stands still", "memory"])
+def test_copies_do_not_hold_up_a_daemon_that_stops(make_cluster, waits_for):
+    """Each of a hundred would wait for a failure deadline, or take a while by itself."""
+    cluster = make_cluster(names=("n1", "n2"), dram=1 << 30)
+    n1, n2 = cluster["n1"], cluster["n2"]
+    raw = raw_program(n1)
+    far = waits_for != "memory"
+    target, source = allocate(raw, "n1", 256 * MIB), allocate(raw, "n2" if far else "n1", 256 * MIB)
+    if far:
+        n2.signal(signal.SIGSTOP)
+    try:
+        for _ in range(100):
+            raw.send("copy", target=target, source=source, bytes_total=256 * MIB)
+        time.sleep(0.3)  # some of them are under way
+        n1.process.terminate()
+        began = time.monotonic()
+        assert n1.process.wait(30) == 0
+        assert time.monotonic() - began < 3 * FAILURE_DEADLINE_S
+        codes = []
+        with contextlib.suppress(EOFError, ConnectionError):
+            while True:
+                codes.append(raw.receive()["code"])
+        assert not far or all(code < 0 for code in codes)
+    finally:
+        n2.signal(signal.SIGCONT)
+    raw.close()
+    n1.start()
+    n1.wait_ready()
+    cluster.wait_members(at=n1)
+    back = raw_program(n1)
+    target, source = allocate(back, "n1"), allocate(back, "n2")
+    assert back.call("copy", target=target, source=source, bytes_total=MIB)["code"] == 0
+    back.close()
