@@ -302,7 +302,11 @@ void Holder::act(Entry& entry, const NodeEvent& event, const NodeAction& action,
     }
     case Act::kAcknowledge: out_.taken(event.message.from, name, event.message.request); break;
     case Act::kWake:
-      if (action.code != Code::kOk) fail_waiting(entry, action.code);
+      if (event.input == NodeInput::kTermEnd) {
+        outlive_term(entry);
+      } else if (action.code != Code::kOk) {
+        fail_waiting(entry, action.code);
+      }
       ready_.push_back(name);
       break;
     case Act::kFree: free_frame(entry); break;
@@ -376,6 +380,17 @@ void Holder::fail_waiting(Entry& entry, Code code) {
     out_.finish(std::move(it->done), code);
     it = page.waiting.erase(it);
   }
+}
+
+/// H9: nothing was done for them yet.
+void Holder::outlive_term(Entry& entry) {
+  if (out_.term(home_of(entry.first)) == Out::Term::kNone) return fail_waiting(entry, Code::kPeerLost);
+  std::erase_if(entry.second.waiting, [&](PageAccess& access) {
+    if (!std::exchange(access.outlived_term, true)) return false;
+    ++statistics_.failed;
+    out_.finish(std::move(access.done), Code::kPeerLost);
+    return true;
+  });
 }
 
 // ---- accesses

@@ -17,6 +17,7 @@
 //      taken all the same: all programs that map the extent here lose it.
 //   H8 what the home sends about an extent that it has revoked was under way meanwhile, in whatever order: it is late, and
 //      no fault.
+//   H9 what waits when a term ends goes on in the next one, if there is one within a term's time. It fails with the second.
 // Threads: one at a time. Nothing here waits.
 #pragma once
 
@@ -56,6 +57,7 @@ struct PageAccess {
   std::function<void(Code)> done;          // must not wait, nor call the cache
   std::shared_ptr<Viewer> viewer;          // kLoad, kStore
   bool may_store = false;                  // kLoad: the viewer may
+  bool outlived_term = false;
 
   bool writes() const { return kind != Kind::kRead && kind != Kind::kLoad; }
   bool maps() const { return kind == Kind::kLoad || kind == Kind::kStore; }
@@ -295,6 +297,7 @@ class Holder {
   uint64_t overdue_due_ns() const;
   void refuse_waiting(Entry& entry, const Viewer* viewer);
   void fail_waiting(Entry& entry, Code code);
+  void outlive_term(Entry& entry);
 
   void run(Entry& entry);
   bool may_begin(Entry& entry, const PageAccess& access);

@@ -222,9 +222,7 @@ void PageCache::attach(const ExtentId& extent, uint64_t bytes) {
   HomeOf& its = homes_.try_emplace(home, options_.term_ns).first->second;
   if (its.term.number() != 0 && its.term.say_ns() <= turn.now_ns) end_term(home, its, turn.now_ns);
   if (its.term.number() != 0) return;
-  its.begins_until_ns = turn.now_ns + options_.term_ns;
-  its.ask_ns = its.ask_wait_ns = 0;
-  keep_term(home, its, turn.now_ns);
+  await_term(home, its, turn.now_ns);
 }
 
 void PageCache::detach(const ExtentId& extent) {
@@ -287,6 +285,7 @@ void PageCache::access(const ExtentId& extent, uint64_t offset, uint64_t bytes, 
   const uint64_t length = options_.page_bytes;
   const uint64_t first = offset / length, last = (offset + bytes - 1) / length;
   const auto whole = std::make_shared<Whole>(std::move(done), last - first + 1);
+  await_term(extent, turn.now_ns);
   for (uint64_t page = first; page <= last; ++page) {
     const uint64_t from = std::max(offset, page * length), to = std::min(offset + bytes, (page + 1) * length);
     PageAccess part = all;
@@ -347,6 +346,7 @@ void PageCache::fault(const ExtentId& extent, uint32_t page, bool stores,
   access.done = [viewer, page](Code code) {
     if (code != Code::kOk) viewer->refuse(page, code);
   };
+  await_term(extent, turn.now_ns);
   holder_.access({extent, page}, std::move(access), turn.now_ns);
 }
 
@@ -472,6 +472,20 @@ Holder::Out::Term PageCache::term(NodeNumber node) {
   return it->second.begins_until_ns != 0 ? Term::kBegins : Term::kNone;
 }
 
+/// A home that was silent for a moment may be back, or was not asked for long: who comes now waits as long as a new handle
+/// does, and not until it is asked the next time.
+void PageCache::await_term(const ExtentId& extent, uint64_t now_ns) {
+  const auto it = homes_.find(extent.address.partition());
+  if (it != homes_.end() && it->second.term.number() == 0 && it->second.begins_until_ns == 0)
+    await_term(it->first, it->second, now_ns);
+}
+
+void PageCache::await_term(NodeNumber node, HomeOf& home, uint64_t now_ns) {
+  home.begins_until_ns = now_ns + options_.term_ns;
+  home.ask_ns = home.ask_wait_ns = 0;
+  keep_term(node, home, now_ns);
+}
+
 /// T1, T2: before anything else.
 void PageCache::check_terms(uint64_t now_ns) {
   for (auto& [node, home] : homes_) {
@@ -505,6 +519,7 @@ void PageCache::end_term(NodeNumber node, HomeOf& home, uint64_t now_ns) {
   home.probed = 0;
   home.ask_ns = now_ns;
   home.ask_wait_ns = 0;
+  if (holder_.attached_of(node) != 0) home.begins_until_ns = now_ns + options_.term_ns;  // H9
   holder_.term_ended(node, now_ns);
   if (holder_.has_frozen(node) && home.grace_ns == 0) home.grace_ns = now_ns + options_.home.grace_ns;
 }
@@ -557,6 +572,7 @@ void PageCache::run_is_over(NodeNumber node) {
     if (home->second.term.number() != 0) end_term(node, home->second, turn.now_ns);
     (void)holder_.grace_over(node, turn.now_ns);
     homes_.erase(home);
+    holder_.term_ready(node, turn.now_ns);  // there is none: who waits is told
   }
   for (auto& [extent, attached] : attached_)
     attached.is_over = attached.is_over || extent.address.partition() == node;

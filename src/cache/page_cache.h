@@ -142,7 +142,7 @@ class PageCache {
     uint32_t probed = 0;
     uint64_t newest = 0;
     uint64_t ask_ns = 0, ask_wait_ns = 0;
-    uint64_t begins_until_ns = 0;  // until then accesses wait for the first term
+    uint64_t begins_until_ns = 0;  // until then accesses wait for a term; then they fail
     uint64_t beat_ns = 0;
     uint64_t grace_ns = 0;  // when what is frozen is given up; 0: nothing is
   };
@@ -184,6 +184,8 @@ class PageCache {
   void one_less();
   uint64_t fresh();
   Holder::Out::Term term(NodeNumber home);
+  void await_term(const ExtentId& extent, uint64_t now_ns);
+  void await_term(NodeNumber node, HomeOf& home, uint64_t now_ns);
   void read_storage(const PageName& name);
   void write_storage(const PageName& name, PageBytes bytes);
   void condemn(NodeNumber node);

@@ -16,7 +16,7 @@ import sys
 import time
 import urllib.request
 
-from ocmlib import OcmError, Session, find_binary
+from ocmlib import CACHE_PAGES, OcmError, Session, find_binary
 
 HERE = pathlib.Path(__file__).resolve().parent
 FAILURE_DEADLINE_S = 1.5
@@ -327,6 +327,8 @@ class Cluster:
                  extra=(), start=True, seeds=SEEDS):
         """`seeds`: the coordinator's role passes on between the nodes; else the first has it for good."""
         self.directory, self.dram, self.extra, self.seeds = directory, dram, list(extra), seeds
+        if CACHE_PAGES and "--cache" not in self.extra:
+            self.extra += ["--cache", str(CACHE_PAGES << 16)]
         directory.mkdir(parents=True, exist_ok=True)
         self.token_file = directory / "token"
         self.token_file.touch(mode=0o600)

@@ -94,7 +94,9 @@ LAYOUTS = {"single": 0, "striped": 1, "replicated": 2}
 EVENTS = {1: "resync", 2: "revoked", 3: "moved", 4: "unwatched", 5: "node_alive", 6: "node_suspect", 7: "node_dead",
           8: "node_draining"}
 STATES = {1: "alive", 2: "suspect", 3: "dead", 4: "draining"}
-DEDICATED, ZERO, POPULATE, HUGEPAGES, LOCAL, REMOTE, CHECKSUM = (1 << i for i in range(7))
+DEDICATED, ZERO, POPULATE, HUGEPAGES, LOCAL, REMOTE, CHECKSUM, DURABLE, COHERENT = (1 << i for i in range(9))
+# All that can be coherent is, and each node has a cache of so many pages: harness.py.
+CACHE_PAGES = int(os.environ.get("OCM_TEST_CACHE_PAGES", "0"))
 NAME_VISIT = c.CFUNCTYPE(c.c_bool, c.POINTER(NameInfo), c.c_void_p)
 NODE_VISIT = c.CFUNCTYPE(c.c_bool, c.POINTER(NodeInfo), c.c_void_p)
 
@@ -414,6 +416,8 @@ class Session:
 
     def alloc(self, count: int, layout: str = "single", nodes=(), extents: int = 0, chunk: int = 0, flags: int = 0,
               kind: int = 0) -> Allocation:
+        if CACHE_PAGES and kind == 0 and layout != "replicated" and not flags & DURABLE:
+            flags |= COHERENT
         names = (c.c_char_p * max(len(nodes), 1))(*[n.encode() for n in nodes])
         options = AllocationOptions(size=c.sizeof(AllocationOptions), kind=kind, layout=LAYOUTS[layout],
                                     extents=extents, chunk_bytes=chunk, nodes=names if nodes else None,

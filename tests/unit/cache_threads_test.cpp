@@ -107,5 +107,28 @@ TEST(CacheThreads, EachChangeIsSeenByTheNext) {
   home->close(), away->close();
 }
 
+/// Its term ended while it stood still: what is asked next waits for another, as with a handle that is new.
+TEST(CacheThreads, WhoStoodStillWaitsForTheNextTerm) {
+  constexpr uint64_t kBytes = 4096;
+  const ExtentId extent{GlobalAddress(1, 4096), 1};
+  auto home = std::make_unique<Side>(1);
+  auto away = std::make_unique<Side>(2);
+  home->other = away.get(), away->other = home.get();
+  home->cache->add(extent, kBytes, std::make_shared<Memory>(kBytes), {});
+  ASSERT_TRUE(home->cache->allow(extent, 2, true).is_ok());
+  {
+    CachedExtent there(*away->cache, extent, kBytes);
+    std::byte value{0};
+    const auto read = [&](Staged::Done done) { there.read(7, std::span(&value, 1), std::move(done)); };
+    for (uint64_t stood_still = 0; stood_still < 5; ++stood_still) {
+      EXPECT_TRUE(wait_for_device(read).is_ok());
+      EXPECT_EQ(away->cache->statistics().terms_ended, stood_still);
+      away->ahead_ns += 2 * Side::kNeverNs;
+    }
+  }
+  away->closed = true;
+  home->close(), away->close();
+}
+
 }  // namespace
 }  // namespace ocm::cache
