@@ -6,6 +6,7 @@ make test-long covers, beyond make test:
   models       the exhaustive checkers with their deep worlds, where tests/model has them
   wheel        compiled whole by pip, instead of with the libraries that make test has compiled
   soak         100,000 random operations over three real nodes, every byte compared
+  cached       what programs do, with all of their memory coherent, and with caches of 4 and of 16 pages
   computing    programs that compute for 45 seconds in the middle of a get or a put
   fuzzers      each decoder of bytes from outside, and whole messages of hostile programs and nodes, for 60 seconds
                each, from tests/fuzz/corpus; what they find stays in .cache/fuzz (scripts/fuzz.sh merge: into the former)
@@ -24,6 +25,11 @@ done
 OCM_WHEEL_WHOLE=1 suite "wheel" run_python python/test_install.py
 export OCM_SOAK_OPS=${OCM_SOAK_OPS:-100000}
 suite "soak" run_cluster --timeout 7200 tests/cluster/test_soak.py
+for pages in 4 16; do
+  suite "cached: $pages pages" run_cached "$pages" "${together[@]}" --timeout 300 tests/cluster/test_{async,copies,events}.py \
+    tests/cluster/test_{failures,holds,hostile,links,loss,memory,moved,names,programs,publish,restart,sequence,soak}.py \
+    tests/cluster/test_{stop,succession,told,users,waiting}.py
+done
 suite "computing" env OCM_COMPUTES_S=45 run_cluster --timeout 300 tests/cluster/test_async.py -k computes
 suite "fuzzers" scripts/fuzz.sh 60
 

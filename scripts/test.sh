@@ -46,6 +46,11 @@ run_python() {  # a folder or a file of tests: each has fixtures of its own; pyt
     "${pytest[@]}" --durations=5 --basetemp="$scratch/${folder//\//-}" "tests/$folder" "$@"
 }
 
+# What programs do, with all of their memory coherent and with caches of so few pages that each is thrown out all the time.
+run_cached() {  # pages, pytest's arguments
+  OCM_TEST_CACHE_PAGES=$1 run_cluster "${@:2}"
+}
+
 all_of_python() {
   suite "pytest: python" run_python python "${together[@]}" --dist loadfile  # one wheel is enough
   suite "pytest: apps" run_python apps "${together[@]}" --dist loadfile
@@ -87,6 +92,7 @@ case "$what" in
     suite "tidy" scripts/lint.sh tidy
     suite "ctest: release" run_ctest release
     suite "pytest: cluster" run_cluster "${many[@]}" tests/cluster
+    suite "pytest: cluster, cached" run_cached 4 "${many[@]}" tests/cluster/test_{memory,sequence,publish}.py
     all_of_python
     ;;
   sanitizers) run_sanitizer asan-ubsan; run_sanitizer tsan ;;

@@ -139,12 +139,12 @@ AllocationHandle::AllocationHandle(std::shared_ptr<SessionHandle> session, ocm_a
     : session_(std::move(session)), allocation_(allocation), bytes_(ocm_allocation_bytes(allocation)) {}
 
 AllocationHandle::~AllocationHandle() {
-  if (allocation_ == nullptr) return;
+  if (allocation_ == nullptr || session_->ends_allocations()) return;
   const auto end = [this] {
     session_->end_abandoned(allocation_);
     Interruptible waits;
     waits.end_waits_after_interrupt();
-    (void)ocm_allocation_free(allocation_);
+    if (ocm_allocation_free(allocation_) == OCM_DEADLINE) session_->was_silent();
   };
   // The last who had it may have the GIL, which the threads that it waits for may need.
   if (PyGILState_Check() != 0)

@@ -97,6 +97,14 @@ void check_interruptible(Call call) {
   Interruptible waits;
   waits.check(without_gil(call));
 }
+/// The interpreter ends.
+inline bool is_finalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return !Py_IsInitialized() || Py_IsFinalizing() != 0;
+#else
+  return !Py_IsInitialized() || _Py_IsFinalizing() != 0;
+#endif
+}
 /// Has Python asked whether a handler raises while such a call waits.
 void watch_interrupts();
 
@@ -109,6 +117,13 @@ class SessionHandle {
   SessionHandle& operator=(const SessionHandle&) = delete;
 
   ocm_session* get() const { return session_; }
+
+  /// From now on the end of the session is that of its allocations.
+  void begin_to_close() { closes_.store(true); }
+  /// The daemon did not answer in time: it stands still.
+  void was_silent() { silent_.store(true); }
+  /// An allocation that goes need not ask the daemon, and wait as long as those before: the session ends it.
+  bool ends_allocations() const { return silent_.load() && (closes_.load() || is_finalizing()); }
 
   /// Handles that an operation uses.
   using Ends = std::vector<const ocm_allocation*>;
@@ -126,6 +141,7 @@ class SessionHandle {
     Ends ends;
   };
   ocm_session* session_;
+  std::atomic<bool> closes_{false}, silent_{false};
   std::mutex mutex_;  // guards abandoned_
   std::vector<Abandoned> abandoned_;
 };

@@ -136,7 +136,9 @@ Interruptible::Interruptible() : outer_(std::exchange(innermost, this)) {}
 Interruptible::~Interruptible() {
   assert(innermost == this);
   innermost = outer_;
-  if (raised_) raise_later(std::move(*raised_));
+  if (!raised_) return;
+  interrupted_ns.store(now_ns());
+  raise_later(std::move(*raised_));
 }
 
 void Interruptible::end_waits_after_interrupt() {

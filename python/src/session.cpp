@@ -177,6 +177,7 @@ std::shared_ptr<SessionHandle> Session::handle() const {
 void Session::close() {
   if (state_ == nullptr || closed()) return;
   std::shared_ptr<SessionHandle> handle = std::move(state_->handle);
+  handle->begin_to_close();
   // One by one: leave() takes it out of the set, and lets other threads run.
   while (!state_->allocations.empty()) (*state_->allocations.begin())->leave();
   without_gil([&] { handle.reset(); });

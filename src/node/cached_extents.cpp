@@ -56,6 +56,7 @@ Task<void> CachedExtents::open(std::shared_ptr<Session> session, const control::
     const bool is_mapped = memory::traits_of(allocation.kind).mapped && !extent.unmapped;  // at its home
     if (homes_.is_here(extent.node) || extent.lost || is_mapped || session->cached.contains(extent.id))
       continue;
+    if (homes_.is_dead(extent.node)) continue;  // an attach need not wait for it
     if (std::shared_ptr<Open> one = opened(extent.id)) {
       session->cached.emplace(extent.id, std::move(one));
       continue;

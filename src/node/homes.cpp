@@ -59,6 +59,11 @@ uint32_t Homes::run_of(const std::string& node) const {
   return known == nullptr ? kAnyRun : known->partition;
 }
 
+bool Homes::is_dead(const std::string& node) const {
+  const control::NodeInfo* known = cluster_.find(node);
+  return known != nullptr && known->state == control::NodeState::kDead;
+}
+
 bool Homes::is_over(const std::string& node, uint32_t run, uint32_t shown) const {
   const uint32_t now = run_of(node);
   return run != kAnyRun && now != kAnyRun && now != run && now != shown;

@@ -60,6 +60,8 @@ class Homes {
   }
   /// The run of the daemon that the view shows; kAnyRun where it shows none.
   uint32_t run_of(const std::string& node) const;
+  /// As far as the cluster knows: nothing that it would be asked comes to an answer.
+  bool is_dead(const std::string& node) const;
   /// The view shows another run than `run`, and than it did when that was heard of (`shown`), for it may have been
   /// behind then: what that one had is gone.
   bool is_over(const std::string& node, uint32_t run, uint32_t shown) const;

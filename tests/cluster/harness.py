@@ -16,12 +16,18 @@ import sys
 import time
 import urllib.request
 
+import pytest
+
 from ocmlib import CACHE_PAGES, OcmError, Session, find_binary
 
 HERE = pathlib.Path(__file__).resolve().parent
 FAILURE_DEADLINE_S = 1.5
 SEEDS = os.environ.get("OCM_TEST_SEEDS") == "1"  # run all tests so
 _serial = itertools.count()
+
+
+# What is of memory that programs reach without a daemon's cache.
+only_mapped = pytest.mark.skipif(CACHE_PAGES > 0, reason="the daemons cache it")
 
 
 def wait_for(what: str, condition, deadline_s: float = 15.0):

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness import OcmError, find_binary, outcome, wait_for
+from harness import FAILURE_DEADLINE_S, OcmError, find_binary, outcome, wait_for
 from test_cache import PAGE, figures
 from test_cache_nodes import CHANGED, change_words, check_asks_nobody
 
@@ -405,3 +405,17 @@ def test_the_command_line_makes_it_and_shows_it(caches, tmp_path):
     assert all(program.attach("some").get(200_000, 1) == b"x" for program in programs)
     said = ocm(caches["n1"], "alloc", "other", "1MiB", "--coherent", "--layout", "replicated", code=1)
     assert "single or striped" in said.stderr
+
+
+def test_an_attach_does_not_wait_for_a_home_that_is_dead(make_caches):
+    cluster = make_caches(4)
+    programs = {name: cluster.program(cluster[name]) for name in ("n1", "n2")}
+    programs["n1"].alloc(MIB, layout="striped", nodes=["n1", "n3"], flags=COHERENT).publish("half of it")
+    cluster["n3"].kill()
+    wait_for("n3 is dead", lambda: programs["n2"].nodes()["n3"]["state"] == "dead")
+    began = time.monotonic()
+    for _ in range(20):
+        handle = programs["n2"].attach("half of it")
+        assert handle.get(0, 8) == bytes(8)
+        handle.free()
+    assert time.monotonic() - began < FAILURE_DEADLINE_S  # twenty heartbeats are more

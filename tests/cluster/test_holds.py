@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from harness import FAILURE_DEADLINE_S, outcome, wait_for
+from harness import FAILURE_DEADLINE_S, only_mapped, outcome, wait_for
 from ocmlib import DEDICATED
 from test_stop import NEVER, SAFE, SOON, UNSAFE, stop_check
 
@@ -47,6 +47,7 @@ def test_a_hold_goes_where_replicas_are_made_again(make_cluster, how):
     wait_for("nothing is used", lambda: sum(extents(cluster)) == 0)
 
 
+@only_mapped
 @pytest.mark.parametrize("removed", [False, True])
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_pointers_outlive_the_daemon_that_gave_them(make_cluster, how, removed):

@@ -13,7 +13,7 @@ import termios
 
 import pytest
 
-from harness import few_descriptors, wait_for, works
+from harness import few_descriptors, only_mapped, wait_for, works
 from ocmlib import DEDICATED, POPULATE, OcmError, find_binary
 from rawprogram import CONTROL_VERSION, RawNode, RawProgram, acting_as, decode, encode, varint
 
@@ -383,6 +383,7 @@ def test_running_out_of_descriptors_is_an_error_and_no_more(make_cluster):
     assert program.alloc(2 * MIB, nodes=["n2"], flags=DEDICATED)
 
 
+@only_mapped
 def test_memory_that_the_system_does_not_have_is_an_error(cluster):
     program = cluster.program(cluster["n1"])
     a, b = program.alloc(200 * MIB, nodes=["n2"]), program.alloc(MIB, nodes=["n2"])

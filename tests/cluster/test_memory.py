@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from harness import Cluster, wait_for
+from harness import Cluster, only_mapped, wait_for
 from ocmlib import DEDICATED, LOCAL, REMOTE, OcmError
 
 MIB = 1 << 20
@@ -70,6 +70,7 @@ def test_the_next_extent_of_a_length_that_is_used_is_made_before_it_is_asked_for
     wait_for("the pool needs it", lambda: ready() == 0)
 
 
+@only_mapped
 def test_a_remote_allocation_is_on_another_node(p):
     assert all(e["node"] != "n1" and not e["local"] for e in p.alloc(MIB, flags=REMOTE).extents())
     assert all(e["node"] == "n1" and e["local"] for e in p.alloc(MIB, flags=LOCAL).extents())

@@ -3,7 +3,7 @@ import functools
 
 import pytest
 
-from harness import FAILURE_DEADLINE_S, Handle, wait_for
+from harness import FAILURE_DEADLINE_S, Handle, only_mapped, wait_for
 from ocmlib import DEDICATED, OcmError
 from test_failures import SLACK_S, council_of, error_of, pool_used
 
@@ -38,6 +38,7 @@ def replicated_sequence(program, nodes_of_parts):
     return program.join(*parts)
 
 
+@only_mapped
 def test_a_sequence_over_three_nodes_is_one_allocation(cluster):
     writer = cluster.program(cluster["n1"])
     joined = writer.join(*parts_of(writer))

@@ -18,7 +18,7 @@ import urllib.error
 
 import pytest
 
-from harness import FAILURE_DEADLINE_S, outcome, resident_bytes, wait_for
+from harness import FAILURE_DEADLINE_S, only_mapped, outcome, resident_bytes, wait_for
 from ocmlib import DEDICATED, OcmError, find_binary
 from rawprogram import CONTROL_VERSION, SCHEMA, RawNode, RawProgram, acting_as, done, encode, varint
 
@@ -190,6 +190,7 @@ for attempt in (lambda: mmap.mmap(fd, 4096), lambda: os.pwrite(fd, b"x", 0), lam
 """
 
 
+@only_mapped
 def test_who_may_read_memory_of_this_host_cannot_write_it(shared):
     """The kernel refuses it, whatever the program does with the descriptor that it was given."""
     node = shared["n1"]
@@ -283,6 +284,7 @@ def test_a_session_is_taken_up_by_its_own_user_only(make_cluster):
     again.close()
 
 
+@only_mapped
 def test_who_has_the_token_opens_everything(shared):
     token = shared.token_file.read_bytes()
     alice, bob = shared.program(shared["n1"], uid=ALICE), RawProgram(shared["n1"], uid=BOB)
@@ -512,6 +514,7 @@ def test_a_user_has_half_of_the_sessions_and_connections(make_cluster):
         program.close()
 
 
+@only_mapped
 def test_a_user_has_half_of_the_data_connections_of_a_home(make_cluster):
     cluster = make_cluster(names=("n1", "n2"), start=False)
     cluster["n1"].start()

@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -91,3 +93,29 @@ for limit in range(3, 21):
     assert ended.returncode == 0, ended.stderr
     answers = ended.stdout.split()
     assert answers == sorted(answers, reverse=True) and {*answers} == {"refused", "opened"}
+
+
+@pytest.mark.parametrize("end", ["session.close()", "pass"])
+def test_the_end_waits_once_for_a_daemon_that_stands_still(make_cluster, end):
+    """And not once for each allocation: the end of the session is the end of all of them."""
+    node = make_cluster(1, extra=("--failure-deadline-ms", "1000", "--heartbeat-ms", "200"))["n1"]
+    child = subprocess.Popen(
+        [sys.executable, "-c", f"import oncilla, sys\n"
+         f"session = oncilla.connect({str(node.socket_path)!r})\n"
+         f"kept = [session.allocate(1 << 16, dedicated=True) for _ in range(12)]\n"
+         f"print('allocated', flush=True), sys.stdin.readline()\n{end}\n"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "allocated\n"
+    node.signal(signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        child.communicate("go on\n", timeout=60)
+        assert child.returncode == 0
+        assert time.monotonic() - began < 12  # a third of what twelve would wait
+    finally:
+        node.signal(signal.SIGCONT)
+    with oncilla.connect(node.socket_path) as other:
+        until = time.monotonic() + 15
+        while other.nodes()[0].used_bytes != 0 and time.monotonic() < until:
+            time.sleep(0.02)
+        assert other.nodes()[0].used_bytes == 0
