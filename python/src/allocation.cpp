@@ -6,10 +6,15 @@
 #include <nanobind/stl/vector.h>
 #include <oncilla/table.h>
 
+#include <chrono>
+
 #include "operation.h"
 
 namespace ocm::python {
 namespace {
+
+/// To free takes a message to each home. Longer: one of them is asked again and again.
+constexpr std::chrono::milliseconds kAnswersIn{500};
 
 [[noreturn]] void raise_buffer_error(const std::string& text) {
   PyErr_SetString(PyExc_BufferError, text.c_str());
@@ -144,7 +149,9 @@ AllocationHandle::~AllocationHandle() {
     session_->end_abandoned(allocation_);
     Interruptible waits;
     waits.end_waits_after_interrupt();
-    if (ocm_allocation_free(allocation_) == OCM_DEADLINE) session_->was_silent();
+    const auto began = std::chrono::steady_clock::now();
+    const int status = ocm_allocation_free(allocation_);
+    if (status != OCM_OK || std::chrono::steady_clock::now() - began > kAnswersIn) session_->was_unanswered();
   };
   // The last who had it may have the GIL, which the threads that it waits for may need.
   if (PyGILState_Check() != 0)

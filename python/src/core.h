@@ -120,10 +120,10 @@ class SessionHandle {
 
   /// From now on the end of the session is that of its allocations.
   void begin_to_close() { closes_.store(true); }
-  /// The daemon did not answer in time: it stands still.
-  void was_silent() { silent_.store(true); }
+  /// An allocation was not freed in time: the daemon stands still, or a node that has some of it.
+  void was_unanswered() { unanswered_.store(true); }
   /// An allocation that goes need not ask the daemon, and wait as long as those before: the session ends it.
-  bool ends_allocations() const { return silent_.load() && (closes_.load() || is_finalizing()); }
+  bool ends_allocations() const { return unanswered_.load() && (closes_.load() || is_finalizing()); }
 
   /// Handles that an operation uses.
   using Ends = std::vector<const ocm_allocation*>;
@@ -141,7 +141,7 @@ class SessionHandle {
     Ends ends;
   };
   ocm_session* session_;
-  std::atomic<bool> closes_{false}, silent_{false};
+  std::atomic<bool> closes_{false}, unanswered_{false};
   std::mutex mutex_;  // guards abandoned_
   std::vector<Abandoned> abandoned_;
 };
