@@ -42,6 +42,12 @@ class Pagers::Pager final : public cache::Viewer, public std::enable_shared_from
     cache_.viewer_ended(place_.extent, this);
     faults_ = os::Userfault();  // G2, G3: here, and not where the last owner lets this go
     socket_.reset();
+    std::deque<Job> left;  // may have the shadow's last owner
+    {
+      const std::lock_guard lock(mutex_);
+      left.swap(jobs_);
+    }
+    left.clear();
     is_over_.store(true);
   }
   void end() override {
