@@ -165,8 +165,6 @@ class Holder {
   bool has_frozen(NodeNumber home) const;
   /// The end of its term is not carried out yet: programs still use pages of it, and the next one must not begin.
   bool is_ending(NodeNumber home) const;
-  /// Pages that are moving out of a shadow.
-  uint32_t moving() const { return moving_; }
 
   void resize(uint32_t frames, uint64_t now_ns);
   uint32_t frames(uint64_t now_ns) const { return budget_.frames(now_ns); }
@@ -340,7 +338,7 @@ class Holder {
   std::list<PageName> staying_;                            // H7, the one that has longest first
   std::vector<Frame> aged_;
   uint32_t leaving_ = 0, cleaning_ = 0, becoming_dirty_ = 0;  // pages under way to that
-  uint32_t held_evicts_ = 0, held_cleans_ = 0, moving_ = 0;   // H6: that will be
+  uint32_t held_evicts_ = 0, held_cleans_ = 0;                // H6: that will be
   uint64_t reads_ahead_until_ns_ = 0;
   uint64_t overdue_since_ns_ = 0;  // H7
   uint64_t late_ns_ = 6'000'000'000;

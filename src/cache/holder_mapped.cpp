@@ -250,7 +250,6 @@ void Holder::protection_ended(Entry& entry) {
   mapped.writers.clear();
   if (mapped.level != Mapped::Level::kOut) return end_withdrawing(entry);
   mapped.stage = Mapped::Stage::kMoving;
-  ++moving_;
   mapped.move = mapped.shadow->move_out(entry.first.page, frames_.bytes(entry.second.frame));
 }
 
@@ -261,7 +260,6 @@ void Holder::moved_out(const PageName& name, uint64_t shadow_number, uint64_t no
   if (it == pages_.end() || it->second.mapped == nullptr || it->second.mapped->shadow_number != shadow_number)
     return;
   OCM_ASSERT(it->second.mapped->stage == Mapped::Stage::kMoving);
-  --moving_;
   end_withdrawing(*it);
   settle();
 }
@@ -319,7 +317,6 @@ void Holder::give_up_shadow(const ExtentId& extent) {
     const bool is_entering = page.mapped->stage == Mapped::Stage::kEntering;
     if (!is_entering && (!is_moving || page.mapped->move > copied))
       shadow->read(name.page, 0, {frames_.bytes(page.frame), page_bytes()});
-    moving_ -= is_moving ? 1 : 0;
     page.mapped->stage = Mapped::Stage::kMoving;
     page.mapped->writable = false;
     end_withdrawing(*known);

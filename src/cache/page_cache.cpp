@@ -120,8 +120,9 @@ PageCache::~PageCache() {
     Turn turn(*this);
     holder_.give_up_shadows(turn.now_ns);
   }
+  movers_->end();
   std::unique_lock lock(mutex_);
-  nothing_is_under_way_.wait(lock, [&] { return under_way_ == 0 && holder_.moving() == 0; });
+  nothing_is_under_way_.wait(lock, [&] { return under_way_ == 0; });
 }
 
 void PageCache::one_less() {
@@ -321,10 +322,11 @@ Result<std::shared_ptr<Shadow>> PageCache::shadow(const ExtentId& extent) {
       bytes = it->second.bytes;
     }
     OCM_TRY_ASSIGN(fresh, Shadow::make(options_.page_bytes, pages_of(bytes, options_.page_bytes),
-                                       [this, extent, number](uint32_t page) {
+                                       [this, movers = movers_, extent, number](uint32_t page) {
+                                         const std::shared_lock lives(movers->mutex);
+                                         if (movers->ended) return;
                                          Turn turn(*this);
                                          holder_.moved_out({extent, page}, number, turn.now_ns);
-                                         if (holder_.moving() == 0) nothing_is_under_way_.notify_all();
                                        }));
   }
 }

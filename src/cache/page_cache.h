@@ -22,6 +22,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <shared_mutex>
 #include <span>
 #include <vector>
 
@@ -228,6 +229,16 @@ class PageCache {
   bool sends_ = false;                          // packets are in it
   uint64_t under_way_ = 0;                      // accesses to the storage, and lists of what leaves
   std::condition_variable nothing_is_under_way_;
+  /// The threads of shadows that move pages out, which a program can hold up for longer than the cache lives.
+  struct Movers {
+    void end() {
+      const std::unique_lock lock(mutex);  // none is in a call any more
+      ended = true;
+    }
+    std::shared_mutex mutex;
+    bool ended = false;
+  };
+  const std::shared_ptr<Movers> movers_ = std::make_shared<Movers>();
   uint64_t told_due_ns_ = ~uint64_t{0};
   uint64_t shadows_ = 0;  // made so far
   uint64_t terms_ended_ = 0, faults_ = 0, packets_sent_ = 0, packets_refused_ = 0;

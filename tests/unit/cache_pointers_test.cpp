@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <deque>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "cache_sides.h"
+#include "os/memory.h"
 #include "os/userfault.h"
 
 namespace ocm::cache {
@@ -168,7 +171,7 @@ class CachePointers : public testing::Test {
     EXPECT_TRUE(away_->cache->is_valid());
     mappers_.clear();
     here_.reset(), there_.reset();
-    away_->closed = true;
+    away_->stop_sending();
     home_->close(), away_->close();
   }
   /// Threads at each program, each of which does it so often.
@@ -285,6 +288,45 @@ TEST_F(CachePointers, WhoStoodStillWithItsProgramsIsNotGivenUp) {
   EXPECT_EQ(ours->word(4096), 6u);
   EXPECT_FALSE(ours->was_ended());
   EXPECT_EQ(home_->cache->statistics().holder.given_up, 0u);
+}
+
+size_t threads_now() {
+  using std::filesystem::directory_iterator;
+  return static_cast<size_t>(std::distance(directory_iterator("/proc/self/task"), directory_iterator()));
+}
+
+/// A program that writes to the shadow's file from a page which never comes keeps the kernel from taking pages out of it.
+TEST(PointersAlone, ACacheEndsWhileAPageIsHeldUpOnItsWayOut) {
+  auto held_up = os::Userfault::make();
+  if (!held_up.is_ok() || !held_up.value().of_kernel())
+    GTEST_SKIP() << "this system does not let the kernel wait for pages";
+  const auto nothing = os::make_memfd("never", 4096, {});
+  ASSERT_TRUE(nothing.is_ok());
+  const auto from = os::Mapping::map(nothing.value().get(), 4096, true);
+  ASSERT_TRUE(from.is_ok());
+  ASSERT_TRUE(held_up.value().watch(reinterpret_cast<uint64_t>(from.value().data()), 4096, true).is_ok());
+
+  std::thread([] {}).join();  // a sanitizer has one of its own from the first on
+  const size_t before = threads_now();
+  const ExtentId extent{GlobalAddress(1, 4096), 1};
+  auto home = std::make_unique<Side>(1);
+  home->cache->add(extent, 8192, std::make_shared<Memory>(8192), {});
+  ASSERT_TRUE(home->cache->allow(extent, 1, true).is_ok());
+  auto here = std::make_unique<CachedExtent>(*home->cache, extent, 8192);
+  const auto mapper = Mapper::start(*home->cache, extent);
+  ASSERT_NE(mapper, nullptr);
+  mapper->word(8) = 1;
+  auto file = home->cache->shadow(extent).value()->share(true);
+  ASSERT_TRUE(file.is_ok());
+  std::thread writer([&] { EXPECT_EQ(::pwrite(file.value().get(), from.value().data(), 8, 4096), 8); });
+  while (!held_up.value().next().value().has_value()) std::this_thread::yield();
+  mapper->stop();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until it is copied; else this asks for less
+  here.reset(), home.reset();
+
+  held_up.value() = os::Userfault();
+  writer.join();
+  while (threads_now() > before) std::this_thread::yield();  // and its thread finds no cache
 }
 
 TEST_F(CachePointers, PagesAreFewerThanFramesWhatEverIsMapped) {

@@ -112,26 +112,33 @@ class Side final : public PageCache::Ports {
   uint64_t random() override { return (uint64_t{number_} << 48) + ++random_; }
   void due_changed() override {}
   void send(NodeNumber, const PacketHeader& header, const PageBytes& bytes) override {
-    if (closed) return;
+    const std::lock_guard lock(sends_);
+    if (closed_) return;
     worker.give([this, header, bytes] { EXPECT_TRUE(other->cache->receive(number_, header, bytes)); });
   }
 
-  /// What was sent has arrived, and nothing is any more.
+  /// From when it returns on, nothing is sent.
+  void stop_sending() {
+    const std::lock_guard lock(sends_);
+    closed_ = true;
+  }
+  /// And what was sent has arrived.
   void close() {
-    closed = true;
+    stop_sending();
     std::promise<void> drained;
     worker.give([&] { drained.set_value(); });
     drained.get_future().wait();
   }
 
   Side* other = nullptr;
-  std::atomic<bool> closed{false};
   std::atomic<uint64_t> ahead_ns{0};  // how far the clock jumped
   std::unique_ptr<PageCache> cache;
   Worker worker;
 
  private:
   const NodeNumber number_;
+  std::mutex sends_;
+  bool closed_ = false;
   std::atomic<uint64_t> random_{0};
   std::atomic<bool> ends_{false};
   std::thread clock_;

@@ -103,7 +103,7 @@ TEST(CacheThreads, EachChangeIsSeenByTheNext) {
     EXPECT_TRUE(away->cache->is_valid());
     EXPECT_GT(away->cache->statistics().holder.misses, 0u);
   }
-  away->closed = true;
+  away->stop_sending();
   home->close(), away->close();
 }
 
@@ -126,7 +126,7 @@ TEST(CacheThreads, WhoStoodStillWaitsForTheNextTerm) {
       away->ahead_ns += 2 * Side::kNeverNs;
     }
   }
-  away->closed = true;
+  away->stop_sending();
   home->close(), away->close();
 }
 
