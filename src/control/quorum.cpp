@@ -107,6 +107,7 @@ Result<CouncilPromise> Voter::seal(uint64_t now_ns, const SealRequest& request) 
   out.promised = end_.promised();
   if (!out.agreed) return out;
   OCM_DASSERT(end_.is_sealed() && !votes());  // Q3
+  if (request.candidate != incarnation_) seat_.promised(now_ns);
   out.state = {ledger_.state(now_ns), seat_.left_ns(now_ns),
                fault::at(fault::Point::kNotesNotHanded) ? NameNotes() : notes_};
   out.accepted_at = end_.accepted_at();

@@ -14,7 +14,10 @@
 //   E4 who is cut off from its coordinator and not from the others deposes nobody: a voter that granted the seat
 //      within half a lease length ends its council for no other run than the holder's.
 //   E5 a voter whose council nobody takes the seat of becomes a candidate, at a moment of its own.
-//   E6 a holder that stops gives the seat up: it counts no vote any more, and then the voters forget theirs for it.
+//   E6 a holder that stops gives the seat up: it counts no vote any more, and then the voters forget theirs for it. The
+//      first of them is a candidate at once.
+//   E7 who promised a candidate the end of its council leaves it a quarter of a lease length, once in each council: a
+//      candidate that is slow finishes, and one that nobody can answer holds up nobody for longer.
 #pragma once
 
 #include <algorithm>
@@ -63,10 +66,15 @@ class SeatVotes {
       return vote.first != candidate && vote.second > now_ns + lease_ns_ / 2;
     });
   }
+  /// E7: this voter promised another one the end of its council.
+  void promised(uint64_t now_ns) {
+    if (!std::exchange(has_yielded_, true)) yields_until_ns_ = now_ns + lease_ns_ / 4;
+  }
   /// When this voter is a candidate, if nobody asks for the seat before. `place`: among the voters of its council that
-  /// are not its coordinator, from 0. `jitter`: random, below 1/8 of a lease length.
+  /// are not its coordinator, from 0. `jitter`: random, below 1/8 of a lease length; the first voter is before all others
+  /// without it.
   uint64_t candidate_at_ns(size_t place, uint64_t jitter_ns) const {
-    return last_ns_ + place * (lease_ns_ / 4) + jitter_ns;
+    return std::max(last_ns_, yields_until_ns_) + (place == 0 ? 0 : place * (lease_ns_ / 4) + jitter_ns);
   }
   /// What is left of each vote that still runs: for the voters after this one.
   SeatsLeft left_ns(uint64_t now_ns) const {
@@ -85,11 +93,13 @@ class SeatVotes {
       last_ns_ = std::max(last_ns_, until_ns);
     }
     last_ns_ = std::max(last_ns_, now_ns + lease_ns_ / 2);
+    has_yielded_ = false;
     OCM_DASSERT(is_valid());
   }
   void clear() {
     until_ns_.clear();
-    last_ns_ = 0;
+    last_ns_ = yields_until_ns_ = 0;
+    has_yielded_ = false;
   }
   /// Every vote is counted by last_ns_, and of those that run one at most is younger than the others' end (E2).
   bool is_valid() const {
@@ -106,6 +116,8 @@ class SeatVotes {
   uint64_t lease_ns_;
   std::map<Incarnation, uint64_t> until_ns_;  // by holder
   uint64_t last_ns_ = 0;  // when the newest vote is over, and a council's beginning at least
+  uint64_t yields_until_ns_ = 0;
+  bool has_yielded_ = false;  // in this council
 };
 
 /// Adds what another sealed voter knew of running votes.

@@ -90,6 +90,7 @@ Reply Quorum::answer_as_voter(const wire::Envelope& request) {
 control::LeaseGrant Quorum::answer_vote(const control::LeaseVote& request) {
   control::LeaseGrant out = voter_->grant(core_.now_ns(), request);
   if (!core_.passes_on()) return out;
+  if (request.seat_given_up) seek_seat();
   out.run = own_run();
   if (out.granted || out.council) return out;
   // For who asks voters that vote no more, or not yet: it may know an old council only.

@@ -347,6 +347,7 @@ class Checker : public Walk<State> {
     if (!asked.votes.allows_end(s.now, run_of(n))) return false;
     Node &node = s.nodes[n].change(), &voter = s.nodes[v].change();
     const bool agreed = voter.end.promise(node.attempt.front().ballot());
+    if (agreed && n != v) voter.votes.promised(s.now);
     if (!is_heard) return true;
     if (!agreed) {
       node.round = std::max(node.round, static_cast<uint8_t>(voter.end.promised().round));

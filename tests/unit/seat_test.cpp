@@ -65,6 +65,22 @@ TEST(SeatVotes, CandidatesStandUpOneAfterTheOther) {
   EXPECT_EQ(votes.candidate_at_ns(0, 0), 6100u);
   EXPECT_EQ(votes.candidate_at_ns(1, 0), 6350u);
   EXPECT_EQ(votes.candidate_at_ns(1, 70), 6420u);
+  EXPECT_EQ(votes.candidate_at_ns(0, 70), 6100u) << "nobody is before the first";
+  votes.release(5200, holder('a'));
+  EXPECT_EQ(votes.candidate_at_ns(0, 70), 5200u) << "the seat is free";
+}
+
+TEST(SeatVotes, LeaveACandidateTheTimeToFinishOnce) {
+  SeatVotes votes(kSeatLease);
+  votes.install(5000, {});
+  votes.promised(5400);
+  EXPECT_EQ(votes.candidate_at_ns(0, 0), 5650u);
+  EXPECT_EQ(votes.candidate_at_ns(1, 70), 5970u);
+  votes.promised(5600);
+  EXPECT_EQ(votes.candidate_at_ns(0, 0), 5650u) << "one that is never done holds up nobody";
+  votes.install(9000, {});
+  votes.promised(9400);
+  EXPECT_EQ(votes.candidate_at_ns(0, 0), 9650u);
 }
 
 TEST(HeldVotes, RunWhileAMajorityDoes) {
